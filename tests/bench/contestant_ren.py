@@ -1,0 +1,96 @@
+"""Ren on the CPU backend: eager rows, and the circuits both eager and replayed by ren.jit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from workloads import MatVec, ParameterSet, Vector, chebyshev_ten, uniform
+
+import ren
+from ren.schemes import ckks
+
+NAME = "Ren"
+
+
+class Contestant:
+    security = "128"
+
+    def __init__(self, s: ParameterSet) -> None:
+        self.set = s
+        self.params = ckks.CKKSParams.preset(f"slots{s.slots}-scale{s.scale_bits}-levels{s.depth}")
+        self.engine = ckks.keygen(self.params)
+        self.x, self.y = uniform(s.slots, 1), uniform(s.slots, 2)
+        with self.engine:
+            self.px = ckks.encode(self.x, msg_bound=1.0)
+            self.cx, self.cy = ckks.encrypt(self.px), ckks.encrypt(ckks.encode(self.y, msg_bound=1.0))
+
+    def _active(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        def run() -> Any:
+            with self.engine:
+                return call()
+
+        return run
+
+    def decrypt(self, c: Any) -> Vector:
+        with self.engine:
+            return np.asarray(ckks.decode(ckks.decrypt(c))).real
+
+    def rows(self) -> dict[str, Callable[[], Any]]:
+        x, y, p = self.cx, self.cy, self.px
+        with self.engine:
+            product = ckks.multiply(x, y, relinearize=True, rescale=False).realize()
+            ckks.rotate_many(x, range(1, 8))
+        rows = {
+            "encode": lambda: ckks.encode(self.x, msg_bound=1.0),
+            "encrypt (public key)": lambda: ckks.encrypt(p),
+            "decrypt + decode": lambda: ckks.decode(ckks.decrypt(x)),
+            "ct + ct": lambda: (x + y).realize(),
+            "ct * pt": lambda: ckks.multiply(x, p, rescale=False).realize(),
+            "ct * pt + rescale": lambda: (x * p).realize(),
+            "ct * ct + relinearize": lambda: ckks.multiply(x, y, relinearize=True, rescale=False).realize(),
+            "ct * ct + relinearize + rescale": lambda: (x * y).realize(),
+            "rescale": lambda: ckks.rescale(product).realize(),
+            "rotate by 1": lambda: x.rotate(1).realize(),
+            "7 rotations, hoisted if offered": lambda: ckks.realize(*ckks.rotate_many(x, range(1, 8))),
+            "relinearization key": lambda: self.engine.generate_relinearization_key(),
+            "one rotation key": lambda: self.engine.generate_rotation_key(1),
+        }
+        return {name: self._active(call) for name, call in rows.items()}
+
+    def key_bytes(self) -> int:
+        return int(self.engine.rotation_key(1).nbytes)
+
+    @staticmethod
+    def _ten(x: Any) -> Any:
+        for _ in range(10):
+            x = 2 * x * x - 1
+        return x
+
+    def chebyshev(self) -> tuple[Callable[[], Any], Callable[[], float]]:
+        jitted = ren.jit(self._ten)
+        run = self._active(lambda: jitted(self.cx).realize())
+        return run, lambda: float(np.abs(self.decrypt(run()) - chebyshev_ten(self.x)).max())
+
+    def chebyshev_eager(self) -> Callable[[], Any]:
+        return self._active(lambda: self._ten(self.cx).realize())
+
+    def matvec(self) -> tuple[Callable[[], Any], Callable[[], float]]:
+        mv = MatVec(self.set.slots)
+        with self.engine:
+            ct = ckks.encrypt(ckks.encode(mv.x, msg_bound=1.0))
+            diagonals = [ckks.encode(d, msg_bound=1.0) for d in mv.diagonals]
+            bias = ckks.encode(mv.bias, msg_bound=1.0, level=1)
+
+        def circuit(x: Any, diagonals: list[Any], bias: Any) -> Any:
+            rotated = [x, *ckks.rotate_many(x, range(1, 8))]
+            acc = ckks.multiply(rotated[0], diagonals[0], rescale=False)
+            for r, d in zip(rotated[1:], diagonals[1:], strict=True):
+                acc = acc + ckks.multiply(r, d, rescale=False)
+            acc = ckks.rescale(acc) + bias
+            return (acc + 0.25) * (acc - 0.5) * mv.gain
+
+        jitted = ren.jit(circuit)
+        run = self._active(lambda: jitted(ct, diagonals, bias).realize())
+        return run, lambda: float(np.abs(self.decrypt(run()) - mv.expected).max())

@@ -1,0 +1,76 @@
+"""desilofhe's CPU engine, one thread. It picks the ring from the depth, and its product always rescales."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import desilofhe
+import numpy as np
+from workloads import MatVec, ParameterSet, Vector, chebyshev_ten, uniform
+
+NAME = "desilofhe"
+
+
+class Contestant:
+    def __init__(self, s: ParameterSet) -> None:
+        self.set = s
+        self.engine = e = desilofhe.Engine(max_level=s.depth, mode="cpu", thread_count=1)
+        if e.slot_count != s.slots:
+            raise RuntimeError(f"desilofhe chose {e.slot_count} slots for depth {s.depth}; set {s.name} has {s.slots}")
+        self.security = "not stated"
+        self.secret = e.create_secret_key()
+        self.public, self.relin = e.create_public_key(self.secret), e.create_relinearization_key(self.secret)
+        self.rotations = {r: e.create_fixed_rotation_key(self.secret, r) for r in (1, *range(-7, 0))}
+        self.x, self.y = uniform(s.slots, 1), uniform(s.slots, 2)
+        self.px = e.encode(self.x)
+        self.cx, self.cy = e.encrypt(self.x, self.public), e.encrypt(self.y, self.public)
+
+    def decrypt(self, c: Any) -> Vector:
+        return np.asarray(self.engine.decrypt(c, self.secret)).real
+
+    def rows(self) -> dict[str, Callable[[], Any]]:
+        e = self.engine
+        seven = [self.rotations[-r] for r in range(1, 8)]
+        return {
+            "encode": lambda: e.encode(self.x),
+            "encrypt (public key)": lambda: e.encrypt(self.px, self.public),
+            "decrypt + decode": lambda: e.decrypt(self.cx, self.secret),
+            "ct + ct": lambda: e.add(self.cx, self.cy),
+            "ct * pt + rescale": lambda: e.multiply(self.cx, self.px),
+            "ct * ct + relinearize + rescale": lambda: e.multiply(self.cx, self.cy, self.relin),
+            "rescale": lambda: e.rescale(self.cx),
+            "rotate by 1": lambda: e.rotate(self.cx, self.rotations[1]),
+            "7 rotations, hoisted if offered": lambda: e.rotate_many(self.cx, seven),
+            "relinearization key": lambda: e.create_relinearization_key(self.secret),
+            "one rotation key": lambda: e.create_fixed_rotation_key(self.secret, 1),
+        }
+
+    def key_bytes(self) -> int:
+        return int(self.rotations[1].nbytes)
+
+    def chebyshev(self) -> tuple[Callable[[], Any], Callable[[], float]]:
+        e = self.engine
+
+        def run() -> Any:
+            z = self.cx
+            for _ in range(10):
+                z = e.subtract(e.multiply(e.add(z, z), z, self.relin), 1.0)
+            return z
+
+        return run, lambda: float(np.abs(self.decrypt(run()) - chebyshev_ten(self.x)).max())
+
+    def matvec(self) -> tuple[Callable[[], Any], Callable[[], float]]:
+        e, mv = self.engine, MatVec(self.set.slots)
+        ct = e.encrypt(mv.x, self.public)
+        diagonals, bias = [e.encode(d) for d in mv.diagonals], e.encode(mv.bias)
+        seven = [self.rotations[-r] for r in range(1, 8)]  # its positive steps rotate to the left
+
+        def run() -> Any:
+            acc = e.multiply(ct, diagonals[0])
+            for rotated, d in zip(e.rotate_many(ct, seven), diagonals[1:], strict=True):
+                acc = e.add(acc, e.multiply(rotated, d))
+            acc = e.add(acc, bias)
+            return e.multiply(e.multiply(e.add(acc, 0.25), e.subtract(acc, 0.5), self.relin), mv.gain)
+
+        return run, lambda: float(np.abs(self.decrypt(run()) - mv.expected).max())
