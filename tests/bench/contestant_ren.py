@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from workloads import MatVec, ParameterSet, Vector, chebyshev_ten, uniform
-
 import ren
 from ren.schemes import ckks
+from workloads import MatVec, ParameterSet, Vector, chebyshev_ten, uniform
 
 NAME = "Ren"
 

@@ -57,7 +57,8 @@ def main() -> None:
     contestants: dict[str, Any] = {}
     for module in ("contestant_ren", *PEERS):
         try:
-            contestants[getattr(m := importlib.import_module(module), "NAME", module)] = m.Contestant(chosen)
+            contestant = importlib.import_module(module)
+            contestants[contestant.NAME] = contestant.Contestant(chosen)
         except (ImportError, RuntimeError) as error:
             print(f"{module}: not measured: {type(error).__name__}: {error}")
     if "Ren" not in contestants:
