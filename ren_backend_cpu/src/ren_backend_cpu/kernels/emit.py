@@ -1,0 +1,228 @@
+"""Straight-line vector code inside numba: a thin layer over llvmlite's IRBuilder, and the intrinsics made with it.
+
+numba compiles the loops and the calls; whatever must be a vector instruction is emitted here. All kernels work on plain
+addresses (int64): an address costs nothing to pass, add to, or store in a table, and no array descriptor is ever built.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I8 = ir.IntType(8)
+I16 = ir.IntType(16)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
+I128 = ir.IntType(128)
+F64 = ir.DoubleType()
+
+#: Lanes of every vector kernel. One source serves all CPUs: LLVM splits 512-bit vectors where registers are narrower.
+LANES = 8
+
+Value = Any  # an llvmlite value
+
+
+def vt(elem: ir.Type, lanes: int) -> ir.Type:
+    """The type of `lanes` elements; the element itself for one lane."""
+    return ir.VectorType(elem, lanes) if lanes > 1 else elem
+
+
+def const(ty: ir.Type, value: float) -> ir.Constant:
+    """A constant, in every lane of a vector type."""
+    if isinstance(ty, ir.VectorType):
+        return ir.Constant(ty, [ir.Constant(ty.element, value)] * ty.count)
+    return ir.Constant(ty, value)
+
+
+class Em:
+    """An IRBuilder with the few compound operations that the kernels use. `b` is the builder itself."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.b = builder
+        self.m = builder.module
+
+    # -- scalars and addresses ---------------------------------------------------------------------------------------
+
+    def i(self, value: int) -> ir.Constant:
+        """An int64 constant."""
+        return ir.Constant(I64, value)
+
+    def ptr(self, address: Value) -> Value:
+        """int64 address -> pointer to 64-bit words."""
+        return self.b.inttoptr(address, I64.as_pointer())
+
+    def at(self, ptr: Value, index: Value, ety: ir.Type = I64) -> Value:
+        """Pointer to element `index` (in units of `ety`)."""
+        return self.b.gep(self.b.bitcast(ptr, ety.as_pointer()), [index])
+
+    def word(self, ptr: Value, index: int | Value, ety: ir.Type = I64) -> Value:
+        """Load one element."""
+        return self.vload(ptr, self.i(index) if isinstance(index, int) else index, ety, 1)
+
+    # -- vectors -----------------------------------------------------------------------------------------------------
+
+    def vload(self, ptr: Value, index: Value, ety: ir.Type, lanes: int, align: int = 8) -> Value:
+        """Load `lanes` elements from element `index` on."""
+        p = self.b.bitcast(self.at(ptr, index, ety), vt(ety, lanes).as_pointer())
+        return self.b.load(p, align=align, typ=vt(ety, lanes))
+
+    def vstore(self, value: Value, ptr: Value, index: Value, ety: ir.Type, align: int = 8) -> None:
+        """Store a vector from element `index` on."""
+        p = self.b.bitcast(self.at(ptr, index, ety), value.type.as_pointer())
+        self.b.store(value, p, align=align)
+
+    def splat(self, scalar: Value, lanes: int = LANES) -> Value:
+        """The scalar in every lane."""
+        if lanes == 1:
+            return scalar
+        ty = vt(scalar.type, lanes)
+        one = self.b.insert_element(ir.Constant(ty, ir.Undefined), scalar, ir.Constant(I32, 0))
+        zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+        return self.b.shuffle_vector(one, ir.Constant(ty, ir.Undefined), zeros)
+
+    def splat_word(self, ptr: Value, index: int | Value, lanes: int = LANES, ety: ir.Type = I64) -> Value:
+        """Load one element into every lane."""
+        return self.splat(self.word(ptr, index, ety), lanes)
+
+    def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        """Lanes picked from a (0..) and b (count..)."""
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+    def transpose(self, rows: Sequence[Value]) -> list[Value]:
+        """Transpose a square matrix held as one vector per row (log2 steps of pairwise shuffles)."""
+        v = len(rows)
+        cur = list(rows)
+        s = 1
+        while s < v:
+            out: list[Value] = [None] * v
+            for i in range(v):
+                if i & s:
+                    continue
+                a, b = cur[i], cur[i + s]
+                out[i] = self.shuffle(a, b, [x if not x & s else v + x - s for x in range(v)])
+                out[i + s] = self.shuffle(a, b, [x + s if not x & s else v + x for x in range(v)])
+            cur = out
+            s *= 2
+        return cur
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def call(self, name: str, ret: ir.Type, args: Sequence[Value]) -> Value:
+        """Call an LLVM intrinsic or a C symbol, declared on first use."""
+        fnty = ir.FunctionType(ret, [a.type for a in args])
+        return self.b.call(cgutils.get_or_insert_function(self.m, fnty, name), args)
+
+    def _tag(self, v: Value) -> str:
+        ty = v.type
+        lanes, elem = (f"v{ty.count}", ty.element) if isinstance(ty, ir.VectorType) else ("", ty)
+        return lanes + ("f64" if isinstance(elem, ir.DoubleType) else f"i{elem.width}")
+
+    def umin(self, a: Value, b: Value) -> Value:
+        return self.call("llvm.umin." + self._tag(a), a.type, [a, b])
+
+    def umax(self, a: Value, b: Value) -> Value:
+        return self.call("llvm.umax." + self._tag(a), a.type, [a, b])
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, rounded once."""
+        return self.call("llvm.fma." + self._tag(a), a.type, [a, b, c])
+
+    def rint(self, a: Value) -> Value:
+        """Nearest integer, ties to even."""
+        return self.call("llvm.rint." + self._tag(a), a.type, [a])
+
+    # -- control -----------------------------------------------------------------------------------------------------
+
+    def loop(self, count: Value) -> AbstractContextManager[Any]:
+        """`with em.loop(n) as lp:` runs the body for lp.index = 0..n-1."""
+        return cgutils.for_range(self.b, count)  # type: ignore[no-any-return]
+
+    @contextmanager
+    def vectors(self, count: Value, lanes: int = LANES, unroll: int = 1) -> Iterator[list[Value]]:
+        """Walk `count` elements in steps of lanes * unroll; yields the `unroll` element indices of a step.
+
+        `count` must be a multiple of lanes * unroll.
+        """
+        step = lanes * unroll
+        with self.loop(self.b.udiv(count, self.i(step))) as lp:
+            base = self.b.mul(lp.index, self.i(step))
+            yield [self.b.add(base, self.i(lanes * u)) for u in range(unroll)]
+
+
+Emit = Callable[[Em, list[Value], list[Value]], None]
+
+
+def kernel(arrays: int, integers: int, emit: Emit) -> Any:
+    """A numba intrinsic f(address..., integer...) -> None whose body is `emit(em, pointers, integers)`.
+
+    All arguments are int64; the first `arrays` of them are addresses and reach `emit` as pointers to 64-bit words. Bind the
+    result to a module global: closures are never found again in numba's on-disk cache.
+    """
+    count = arrays + integers
+
+    def implementation(typingctx: Any, *args: Any) -> Any:
+        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Sequence[Value]) -> Value:
+            em = Em(builder)
+            emit(em, [em.ptr(v) for v in values[:arrays]], list(values[arrays:]))
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * count), codegen
+
+    # numba reads the arity from the signature; an explicit one avoids generating source text per arity.
+    names = ["typingctx"] + [f"a{k}" for k in range(count)]
+    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    implementation.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    implementation.__name__ = getattr(emit, "__name__", "kernel")
+    return intrinsic(implementation)
+
+
+@intrinsic
+def load(typingctx: Any, address: Any, index: Any) -> Any:
+    """The int64 word at address + 8 * index."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        return em.vload(em.ptr(args[0]), args[1], I64, 1)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def uload(typingctx: Any, address: Any, index: Any) -> Any:
+    """The uint64 word at address + 8 * index (unsigned words only ever meet unsigned words)."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        return em.vload(em.ptr(args[0]), args[1], I64, 1)
+
+    return types.uint64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def ustore(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store a uint64 word at address + 8 * index."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        em.vstore(args[2], em.ptr(args[0]), args[1], I64)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def mulhi(typingctx: Any, a: Any, b: Any) -> Any:
+    """High word of the 128-bit product of two uint64."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        p = builder.mul(builder.zext(args[0], I128), builder.zext(args[1], I128))
+        return builder.trunc(builder.lshr(p, ir.Constant(I128, 64)), I64)
+
+    return types.uint64(types.uint64, types.uint64), codegen
