@@ -7,7 +7,7 @@ One tree: `RenError` carries a stable `code` (documented under docs/reference/er
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class RenError(Exception):
@@ -52,6 +52,12 @@ class UnsupportedOperandError(RenError, TypeError):
     code = "unsupported-operand"
 
 
+class InvalidSampleError(RenError, ValueError):
+    """A random polynomial was asked for with a distribution, argument, stream or seed that is not defined."""
+
+    code = "invalid-sample"
+
+
 # -- backends and plugins --------------------------------------------------------------------------------------------
 
 
@@ -75,6 +81,12 @@ class KernelUnsupportedError(RenError, RuntimeError):
     """A backend was asked for a kernel, ring or modulus it does not declare: it raises, it never approximates."""
 
     code = "kernel-unsupported"
+
+
+class KernelOperandError(RenError, ValueError):
+    """An ExecUnit breaks the kernel contract: parameters, operand sizes, overlap, or words that are no canonical residues."""
+
+    code = "kernel-operand"
 
 
 class ForkedProcessError(RenError, RuntimeError):
@@ -132,6 +144,105 @@ class DecryptionError(RenError, ValueError):
 
 class MemoryBudgetError(RenError, MemoryError):
     code = "memory-budget"
+
+
+# -- programs --------------------------------------------------------------------------------------------------------
+
+
+class ProgramError(RenError):
+    """Base of everything that is said about Programs."""
+
+    code = "program-error"
+
+
+class ProgramParseError(ProgramError, ValueError):
+    """Text that is no Program, or exceeds a limit. `source`, `line` and `column` (from 1) say where."""
+
+    code = "parse-error"
+
+    def __init__(self, source: str, line: int, column: int, message: str) -> None:
+        super().__init__(f"{source}:{line}:{column}: {message}", subject=source)
+        self.source = source
+        self.line = line
+        self.column = column
+
+
+class ProgramVerifyError(ProgramError, ValueError):
+    """A Program that breaks the contract of an operation, the order of definitions or a limit."""
+
+    code = "invalid-program"
+
+
+class EntryError(ProgramError, LookupError):
+    """A function that a Program does not have exactly once, or that is not one block ending in one return."""
+
+    code = "missing-entry"
+
+
+class InputSpecError(ProgramError, ValueError):
+    """A role declaration that cannot be met."""
+
+    code = "invalid-input-spec"
+
+
+class InputSpecTypeError(InputSpecError, TypeError):
+    """A role declaration with an argument of another type."""
+
+
+class TraceError(ProgramError, RuntimeError):
+    """A function that cannot be traced; `file`, `line` and `variable` say where, when they are known."""
+
+    code = "trace-error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        subject: str | None = None,
+        hint: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        variable: str | None = None,
+    ) -> None:
+        where = f"{file}:{line}: " if file is not None and line is not None else ""
+        super().__init__(where + message, subject=subject, hint=hint)
+        self.file = file
+        self.line = line
+        self.variable = variable
+
+
+class PassError(ProgramError, RuntimeError):
+    """A pass or pipeline that failed, or that left a Program which does not verify."""
+
+    code = "pass-error"
+
+
+class ProgramInputError(ProgramError, ValueError):
+    """A runtime argument that does not meet its declaration."""
+
+    code = "invalid-input"
+
+
+class ProgramArgumentError(ProgramError, TypeError):
+    """Runtime arguments that do not fit the signature: too many, missing, unknown or given twice."""
+
+    code = "invalid-arguments"
+
+
+class ProgramNotReadyError(ProgramError, RuntimeError):
+    """A Program that cannot run with the given Workspace; `report` holds every problem."""
+
+    code = "not-ready"
+
+    def __init__(self, message: str, report: Any) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class ProgramRunError(ProgramError, RuntimeError):
+    """An operation failed while a Program ran: names the operation and its source line; the cause is chained."""
+
+    code = "run-failed"
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
