@@ -1,0 +1,53 @@
+"""Division by dropped moduli: rescaling and the mod-down of key switching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ren.backend.reference import ntt
+from ren.backend.reference.basis_conversion import centred
+from ren.backend.reference.operands import Prepared, Words, domain_of, parameters, require, rows
+from ren.engine.exec_unit import ExecUnit
+from ren.numtheory import modular
+from ren.numtheory.crt import residues
+from ren.ops import Domain
+
+
+def prepare_mod_down(unit: ExecUnit) -> Prepared:
+    """out = (y - c) D^-1 modulo the kept limbs: y = x + P z, D the product of the dropped moduli, c the centred conversion of y's dropped limbs.
+
+    In the NTT domain the result is that of the coefficient domain, transformed; since the transform is linear, only the dropped limbs and c are transformed.
+    """
+    k, z_limbs, domain = parameters(unit, 3)
+    domain = domain_of(unit, domain)
+    n, moduli = unit.ring.n, unit.ring.moduli
+    limbs = len(moduli)
+    kept = limbs - k
+    require(1 <= k < limbs, unit, f"k must be in [1, {limbs - 1}], got {k}")
+    require(z_limbs == 0 or kept <= z_limbs <= limbs, unit, f"z must have {kept} to {limbs} limbs, got {z_limbs}")
+    low, dropped = moduli[:kept], moduli[kept:]
+    q = modular.column(low)
+    factor = residues([prod(moduli[z_limbs:])], moduli)[:z_limbs]  # P, [z limbs, 1]
+    inverse = np.array([[modular.inverse(prod(dropped), p)] for p in low], np.uint64)
+
+    def run(ins: Sequence[Words], _: Sequence[Words], outs: Sequence[Words]) -> None:
+        y = rows(ins[0], n, moduli)
+        if z_limbs:
+            z = rows(ins[1], n, moduli[:z_limbs])
+            q_z = modular.column(moduli[:z_limbs])
+            y = np.concatenate(
+                [modular.add(y[:z_limbs], modular.multiply(z, factor, q_z), q_z), y[z_limbs:]]
+            )  # P = 0 below
+        tail = y[kept:]
+        if domain is Domain.NTT:
+            tail = ntt.inverse(tail, dropped)
+        c = residues(centred(tail, dropped), low)
+        if domain is Domain.NTT:
+            c = ntt.forward(c, low)
+        outs[0].reshape(kept, n)[:] = modular.multiply(modular.subtract(y[:kept], c, q), inverse, q)
+
+    inputs = (limbs * n, z_limbs * n) if z_limbs else (limbs * n,)
+    return Prepared(run, inputs, (kept * n,))
