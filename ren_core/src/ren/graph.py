@@ -8,6 +8,7 @@ of the two (see `operands`). Graphs are acyclic by construction and always walke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count as _counter
 from typing import TYPE_CHECKING, Any
 
 from ren.ops import Domain, Kind, Op
@@ -15,6 +16,10 @@ from ren.ring import RingSpec
 
 if TYPE_CHECKING:
     from ren.backend.buffer import Buffer
+    from ren.engine.deferred import Deferred
+
+#: Next creation number. Taken under the interpreter's own lock, so numbers are unique over threads.
+next_serial = _counter(1).__next__
 
 
 class Node:
@@ -22,9 +27,12 @@ class Node:
 
     ring: for DIGITS and KEY values the ring that their limbs live in. count: digits of a DIGITS or KEY value, else 1.
     seed: of a SAMPLE leaf, 32 bytes; None means "a fresh one at each replay" (ren.jit, random="fresh").
+    recipe: of a CONST leaf whose residues follow from a run-time scalar of a captured function, else None.
+    serial: creation number, rising: tells what a captured function made from what it reached.
+    pinned: made by `outside_capture` (keys): a captured function may reach it without being given it.
     """
 
-    __slots__ = ("op", "args", "params", "ring", "domain", "kind", "count", "device", "seed", "realized", "__weakref__")
+    __slots__ = ("op", "args", "params", "ring", "domain", "kind", "count", "device", "seed", "recipe", "realized", "serial", "pinned", "__weakref__")
 
     def __init__(
         self,
@@ -38,6 +46,7 @@ class Node:
         kind: Kind = Kind.POLY,
         count: int = 1,
         seed: bytes | None = None,
+        recipe: Deferred | None = None,
         realized: Buffer | None = None,
     ) -> None:
         self.op = op
@@ -49,7 +58,10 @@ class Node:
         self.count = count
         self.device = device
         self.seed = seed
+        self.recipe = recipe
         self.realized = realized
+        self.serial = next_serial()
+        self.pinned = False
 
     @property
     def words(self) -> int:

@@ -16,13 +16,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
+# Members are keys of the scheduler's tables; `Enum.__hash__` is Python code, the hash of the text is not.
 class Domain(StrEnum):
+    __hash__ = str.__hash__
+
     COEFF = "coeff"
     NTT = "ntt"
 
 
 class Kind(StrEnum):
     """What a value is made of; fixes its size in 64-bit words."""
+
+    __hash__ = str.__hash__
 
     POLY = "poly"  # limbs * n words
     FLOAT = "float"  # n float64 words, then one word: how many coefficients did not fit (LIFT)
@@ -31,6 +36,8 @@ class Kind(StrEnum):
 
 
 class Op(StrEnum):
+    __hash__ = str.__hash__
+
     # leaves
     BUFFER = "buffer"
     CONST = "const"
