@@ -30,7 +30,7 @@ class Kind(StrEnum):
     __hash__ = str.__hash__
 
     POLY = "poly"  # limbs * n words
-    FLOAT = "float"  # n float64 words, then one word: how many coefficients did not fit (LIFT)
+    FLOAT = "float"  # n float64 words, then one integer word: how many coefficients did not fit (LIFT); FROM_FLOAT ignores it
     DIGITS = "digits"  # digits * limbs * n words: [digit][limb][n], NTT domain
     KEY = "key"  # digits * 2 * limbs * n words: [digit][component b, a][limb][n], NTT domain
 
@@ -162,16 +162,23 @@ KERNELS: dict[str, KernelInfo] = {
             "polys of the unit's ring",
             "polys",
             "(inputs, scalars, instructions, output registers, domain)",
-            "a fused straight-line program; a scalar operand is one residue word per limb; an output may be the same memory as an input",
+            "a fused straight-line program; a scalar operand is one canonical residue per limb; each output may be the same memory as one input (all inputs count as read "
+            "before any output is written)",
         ),
         KernelInfo("ntt", "x", "out", "()", "forward transform; out may be x"),
         KernelInfo("intt", "x", "out", "()", "inverse transform; out may be x"),
         KernelInfo("automorphism", "x", "out", "(g, domain)", "out must not overlap x"),
         KernelInfo("copy", "x", "out", "()", "row copy"),
-        KernelInfo("mod_down", "x [, z]", "out", "(k, z limbs or 0, domain)", "ring = that of x; see Op.MOD_DOWN; out must not overlap inputs"),
+        KernelInfo(
+            "mod_down",
+            "x [, z]",
+            "out",
+            "(k, z limbs or 0, domain)",
+            "ring = that of x; see Op.MOD_DOWN; out must not overlap inputs. In the NTT domain: the result of the coefficient domain, transformed",
+        ),
         KernelInfo("basis_extend", "x", "out", "(mode, new moduli)", "out holds the old rows, then the new ones"),
-        KernelInfo("decompose", "x", "digits", "(alpha, special moduli, domain of x)", "ring = that of x"),
-        KernelInfo("gadget_product", "digits, key", "b, a", "(digits, key limbs, index of each limb in the key)", "ring = that of the digits"),
+        KernelInfo("decompose", "x", "digits", "(alpha, special moduli, domain of x)", "ring = that of x; each digit has the limbs of x, then the special ones; the last digit may be narrower than alpha"),
+        KernelInfo("gadget_product", "digits, key", "b, a", "(digits, key limbs, index of each limb in the key)", "ring = that of the digits; the key may have more digits, which are not used"),
         KernelInfo(
             "key_switch",
             "x, key",
@@ -179,7 +186,7 @@ KERNELS: dict[str, KernelInfo] = {
             "(alpha, special moduli, domain of x, key limbs, index of each limb in the key)",
             "decompose and gadget_product in one, limb by limb, so that the digits never leave the cache",
         ),
-        KernelInfo("sample", "seed (4 words)", "out", "(distribution, argument, stream)", "see ren.numtheory.sampling"),
+        KernelInfo("sample", "seed (4 words)", "out", "(distribution, argument, stream)", "see ren.numtheory.sampling; the seed's 32 bytes are read as little-endian words"),
         KernelInfo("from_float", "float", "out", "()", "see Op.FROM_FLOAT"),
         KernelInfo("lift", "x", "float", "()", "see Op.LIFT"),
     )

@@ -4,7 +4,7 @@ All conversions start from y_i = x_i (Q/q_i)^-1 mod q_i, for which x = sum y_i (
 
     approximate   sum y_i (Q/q_i), y_i in [0, q_i): x + v Q for some 0 <= v < k
     centred       the same with |y_i| <= (q_i - 1)/2: x + v Q with |v| about k/2 at most and mean 0
-    exact         the approximate sum minus v Q with v from fixed-point arithmetic: the centred x, except within about k 2^-55 Q of a tie
+    exact         the approximate sum minus v Q with v from fixed-point arithmetic: the centred x, but up to Q/2 + k 2^-55 Q
 
 Halevi, Polyakov, Shoup, "An improved RNS variant of the BFV homomorphic encryption scheme" (CT-RSA 2019), section 2, here with
 fixed point instead of doubles, so that all machines agree.
