@@ -58,6 +58,13 @@ class InvalidSampleError(RenError, ValueError):
     code = "invalid-sample"
 
 
+# -- configuration ---------------------------------------------------------------------------------------------------
+
+
+class ConfigurationError(RenError, ValueError):
+    code = "bad-configuration"
+
+
 # -- backends and plugins --------------------------------------------------------------------------------------------
 
 
@@ -71,6 +78,10 @@ class PluginConflictError(PluginError):
 
 class MissingPluginError(RenError, ImportError):
     code = "missing-plugin"
+
+
+class PluginWarning(UserWarning):
+    """A plugin is faulty and was left out; everything else works. REN_STRICT_PLUGINS=1 makes it a PluginError."""
 
 
 class BackendUnavailableError(RenError, RuntimeError):

@@ -1,0 +1,29 @@
+"""Whether a device can be used, as four separate facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a probe found, in order; each fact implies those before it. reason and fix speak about the first that is False."""
+
+    installed: bool  # the packages it needs are there
+    importable: bool  # and import without raising
+    device_present: bool  # and see a device
+    device_works: bool  # and the device gives a right answer
+    reason: str = ""
+    fix: str = ""
+    detail: str = ""  # what was found, such as the device's name
+
+    def __post_init__(self) -> None:
+        facts = (self.installed, self.importable, self.device_present, self.device_works)
+        if any(later and not earlier for earlier, later in zip(facts, facts[1:], strict=False)):
+            raise ValueError(f"DeviceFacts: a later fact cannot hold without the earlier ones, got {facts}")
+        if not self.device_works and not self.reason:
+            raise ValueError("DeviceFacts: a device that does not work needs a reason")
+
+
+#: A backend without a probe needs nothing beyond its own plugin.
+ALWAYS = DeviceFacts(True, True, True, True)
