@@ -11,7 +11,7 @@ from typing import Any
 
 from ren.errors import ParameterError
 from ren.ring import RingSpec
-from ren.schemes.ckks.prime_chain import SPECIAL_MARGIN_BITS, chain_primes, choose_digits, largest_digit
+from ren.schemes.ckks.prime_chain import SPECIAL_MARGIN_BITS, largest_digit
 from ren.schemes.ckks.scale import Scale
 from ren.schemes.ckks.security import MAX_MODULUS_BITS, SECURITY_BITS, is_secure, require_secure
 
