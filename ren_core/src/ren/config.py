@@ -57,6 +57,18 @@ VARIABLES: dict[str, Variable] = {
         ),
         Variable("REN_STRICT_PLUGINS", Form.FLAG, "1", "a faulty plugin is an error instead of one warning"),
         Variable(
+            "REN_CACHE_DIR",
+            Form.TEXT,
+            "/var/cache/ren",
+            "folder of compiled CPU kernels; unset: ren below the user's cache folder",
+        ),
+        Variable(
+            "REN_CPU_FEATURES",
+            Form.TEXT,
+            "scalar",
+            "restrict the CPU kernels to one kind of arithmetic: scalar, u64, float or ifma; unset: the fastest",
+        ),
+        Variable(
             "REN_TRACE_PLUGINS", Form.FLAG, "1", "print each step of plugin loading, with its time, to standard error"
         ),
     )
