@@ -1,0 +1,133 @@
+"""What the CPU that numba compiles for can do, and which arithmetic path a modulus takes on it.
+
+Decided before anything is compiled: an instruction that the target lacks ends in an LLVM fatal error that kills the process.
+The target is the host unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES say otherwise. REN_CPU_FEATURES restricts the paths
+further, which is how the tests run every path on one machine.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+import numba.core.config as numba_config
+from ren import config
+from ren.errors import ParameterError
+
+from ren_backend_cpu.kernels import limb
+
+#: Smallest transform of the vector paths: one pass above the 64-element tail.
+MIN_VECTOR_N = 128
+#: From this n on, the ultra-lazy path keeps one twiddle vector per tail level (tables of 2n words stop fitting the caches).
+MIN_COMPRESSED_N = 1 << 15
+
+_RESTRICTIONS = {
+    "scalar": frozenset({limb.SCALAR}),
+    "u64": frozenset({limb.SCALAR, limb.VECTOR64}),
+    "float": frozenset({limb.SCALAR, limb.FLOAT_STRICT, limb.FLOAT_LAZY}),
+    "ifma": frozenset({limb.SCALAR, limb.VECTOR64, limb.IFMA_STRICT, limb.IFMA_LAZY}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The compilation target: LLVM's name of the CPU and the feature names it is known to have."""
+
+    cpu: str
+    features: frozenset[str]
+    fma: bool
+    paths: frozenset[int]
+
+    def has(self, *names: str) -> bool:
+        """Whether all these LLVM features are present (and not switched off by REN_CPU_FEATURES=scalar)."""
+        return self.features.issuperset(names)
+
+
+@lru_cache(maxsize=1)
+def target() -> Target:
+    """The target of this process. Fixed at the first call: numba reads its variables once as well.
+
+    Raises ParameterError for a REN_CPU_FEATURES that is unknown or that this CPU does not have.
+    """
+    name = numba_config.CPU_NAME
+    listed = numba_config.CPU_FEATURES
+    if name is None and listed is None:
+        cpu = llvm.get_host_cpu_name()
+        features = frozenset(k for k, on in llvm.get_host_cpu_features().items() if on)
+        text = llvm.get_host_cpu_features().flatten()
+    else:
+        # LLVM does not tell what a CPU name implies, so only features written out count.
+        cpu = name or llvm.get_host_cpu_name()
+        text = listed if listed is not None else llvm.get_host_cpu_features().flatten()
+        features = frozenset(f[1:] for f in text.split(",") if f.startswith("+"))
+    fma = _lowers_fma(cpu, text)
+    paths = {limb.SCALAR}
+    if {"avx512f", "avx512dq"} <= features:
+        paths.add(limb.VECTOR64)
+    if {"avx512f", "avx512ifma"} <= features:
+        paths |= {limb.IFMA_STRICT, limb.IFMA_LAZY}
+    if fma:
+        paths |= {limb.FLOAT_STRICT, limb.FLOAT_LAZY}
+    wanted = config.text("REN_CPU_FEATURES")
+    if wanted is not None:
+        keep = _RESTRICTIONS.get(wanted)
+        if keep is None:
+            raise ParameterError(
+                f"REN_CPU_FEATURES is {wanted!r}, which is not one of {', '.join(_RESTRICTIONS)}", subject="REN_CPU_FEATURES"
+            )
+        if not paths & (keep - {limb.SCALAR}) and wanted != "scalar":
+            raise ParameterError(
+                f"REN_CPU_FEATURES asks for {wanted!r} but {cpu} has no such instructions",
+                subject="REN_CPU_FEATURES",
+                hint="Unset it, or use REN_CPU_FEATURES=scalar",
+            )
+        paths &= keep
+        if wanted != "ifma":
+            features = frozenset(f for f in features if not f.startswith("avx512"))
+    if limb.IFMA_LAZY in paths:
+        paths -= {limb.FLOAT_STRICT, limb.FLOAT_LAZY}  # same range, slower: never chosen, so never compiled
+    return Target(cpu, features, fma, frozenset(paths))
+
+
+def _lowers_fma(cpu: str, features: str) -> bool:
+    """Whether the target has a fused multiply-add: without one, LLVM calls the C library's fma instead (exact, but slow)."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(
+        "define double @f(double %a, double %b, double %c) {\n"
+        "  %r = call double @llvm.fma.f64(double %a, double %b, double %c)\n  ret double %r\n}\n"
+        "declare double @llvm.fma.f64(double, double, double)\n"
+    )
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features)
+    text = machine.emit_assembly(module)
+    return re.search(r"\b(?:callq?|jmpq?|bl?)\s+_?fma\b", text) is None
+
+
+def choose_path(n: int, q: int) -> int:
+    """The fastest exact path of modulus q at ring dimension n on this target.
+
+    The bounds are those of the range notes in `kernels.butterflies`: values of the ultra-lazy transform stay below
+    (4 log2 n + 1) q and its inverse below 64 q, both under 2^52.
+    """
+    paths = target().paths
+    log_n = n.bit_length() - 1
+    if n < MIN_VECTOR_N:
+        return limb.SCALAR
+    if limb.IFMA_LAZY in paths and max(4 * log_n + 1, 64) * q < 1 << 52:
+        return limb.IFMA_LAZY
+    if limb.IFMA_STRICT in paths and q < 1 << 50:
+        return limb.IFMA_STRICT
+    if limb.FLOAT_LAZY in paths and q < 1 << 47:
+        return limb.FLOAT_LAZY
+    if limb.FLOAT_STRICT in paths and q < 1 << 50:
+        return limb.FLOAT_STRICT
+    if limb.VECTOR64 in paths:
+        return limb.VECTOR64
+    return limb.SCALAR
+
+
+def compressed_tail(n: int, q: int) -> bool:
+    """Whether the ultra-lazy path uses compressed tail tables: their twiddles lose a bit, so (4 log2 n + 7) q < 2^52."""
+    return n >= MIN_COMPRESSED_N and (4 * (n.bit_length() - 1) + 7) * q < 1 << 52
