@@ -75,7 +75,8 @@ def target() -> Target:
         keep = _RESTRICTIONS.get(wanted)
         if keep is None:
             raise ParameterError(
-                f"REN_CPU_FEATURES is {wanted!r}, which is not one of {', '.join(_RESTRICTIONS)}", subject="REN_CPU_FEATURES"
+                f"REN_CPU_FEATURES is {wanted!r}, which is not one of {', '.join(_RESTRICTIONS)}",
+                subject="REN_CPU_FEATURES",
             )
         if not paths & (keep - {limb.SCALAR}) and wanted != "scalar":
             raise ParameterError(

@@ -175,10 +175,7 @@ def kernel(arrays: int, integers: int, emit: Emit) -> Any:
 
         return types.void(*[types.int64] * count), codegen
 
-    # numba reads the arity from the signature; an explicit one avoids generating source text per arity.
-    names = ["typingctx"] + [f"a{k}" for k in range(count)]
-    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
-    implementation.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    _set_arity(implementation, count)
     implementation.__name__ = getattr(emit, "__name__", "kernel")
     return intrinsic(implementation)
 
@@ -226,3 +223,26 @@ def mulhi(typingctx: Any, a: Any, b: Any) -> Any:
         return builder.trunc(builder.lshr(p, ir.Constant(I128, 64)), I64)
 
     return types.uint64(types.uint64, types.uint64), codegen
+
+
+def caller(arguments: int) -> Any:
+    """An intrinsic call(address, int64...) that calls `void f(int64...)` at an address. Bind it to a module global."""
+
+    def implementation(typingctx: Any, *args: Any) -> Any:
+        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Sequence[Value]) -> Value:
+            fnty = ir.FunctionType(ir.VoidType(), [I64] * arguments)
+            builder.call(builder.inttoptr(values[0], fnty.as_pointer()), list(values[1:]))
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * (arguments + 1)), codegen
+
+    _set_arity(implementation, arguments + 1)
+    implementation.__name__ = f"call{arguments}"
+    return intrinsic(implementation)
+
+
+def _set_arity(implementation: Any, count: int) -> None:
+    """numba reads the arity from the signature; an explicit one avoids generating source text per arity."""
+    names = ["typingctx"] + [f"a{k}" for k in range(count)]
+    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    implementation.__signature__ = inspect.Signature(parameters)

@@ -1,0 +1,126 @@
+"""Where compiled kernels are kept on disk, and when a stored one may be used.
+
+numba keys a stored function by its own source file and the CPU. What it cannot see is everything else that shapes the code
+here: the emitters, the constants, the environment. So the folder's name carries a digest of all sources of this package, of
+the versions of numba and llvmlite, and of the target; a change of any of them starts a new folder.
+
+Stored code is executed when it is read, so a folder is used only if it belongs to this user and nobody else can write to it.
+Where there is none (read-only home, no home, unknown user), kernels are compiled in each process, with one warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import llvmlite
+import numba
+import numba.core.config as numba_config
+from ren import config
+
+from ren_backend_cpu.features import target
+
+_lock = threading.RLock()
+_folder: list[Path | None] = []  # empty until the first use
+
+
+class CacheWarning(UserWarning):
+    """Compiled kernels cannot be kept; each process compiles its own (some seconds)."""
+
+
+def digest() -> str:
+    """Names everything that compiled code depends on besides the decorated function itself."""
+    h = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        h.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    t = target()
+    h.update(repr((numba.__version__, llvmlite.__version__, t.cpu, sorted(t.features), sorted(t.paths))).encode())
+    return h.hexdigest()[:20]
+
+
+def _base() -> Path:
+    """REN_CACHE_DIR, or the platform's cache folder of this user. Raises OSError when there is none."""
+    chosen = config.text("REN_CACHE_DIR")
+    if chosen is not None:
+        return Path(chosen)
+    if sys.platform == "darwin":
+        parent = Path("~/Library/Caches").expanduser()
+    elif sys.platform == "win32":
+        parent = Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser()
+    else:
+        parent = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    if not parent.is_absolute():  # expanduser leaves "~" where neither HOME nor the user id lead anywhere
+        raise OSError("this user has no home folder")
+    return parent / "ren"
+
+
+def _probe(path: Path) -> None:
+    """Create the folder and write to it. Raises OSError that says what is wrong."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "getuid"):
+        found = path.stat()
+        if found.st_uid != os.getuid():
+            raise OSError(f"it belongs to user {found.st_uid}")
+        if found.st_mode & 0o022:
+            raise OSError("other users may write to it")
+    with tempfile.TemporaryFile(dir=path):
+        pass
+
+
+def folder() -> Path | None:
+    """The folder of this process's kernels, or None after one CacheWarning. Decided at the first call."""
+    with _lock:
+        if not _folder:
+            path: Path | None = None
+            place = "the user's cache folder"
+            try:
+                place = str(_base())
+                path = Path(place) / f"cpu-{digest()}"
+                _probe(path)
+            except (OSError, RuntimeError) as error:  # RuntimeError: expanduser without a home
+                path = None
+                warnings.warn(
+                    f"compiled CPU kernels cannot be kept in {place} ({error}): every process compiles them again. "
+                    "Set REN_CACHE_DIR to a folder that only you can write to",
+                    CacheWarning,
+                    stacklevel=2,
+                )
+            _folder.append(path)
+        return _folder[0]
+
+
+@contextmanager
+def numba_cache() -> Iterator[bool]:
+    """Let numba decorators inside the block store below `folder()`; yields whether they may.
+
+    numba reads its configured folder when a function is decorated, so it is set just for that moment.
+    """
+    path = folder()
+    if path is None:
+        yield False
+        return
+    with _lock:
+        before = numba_config.CACHE_DIR
+        numba_config.CACHE_DIR = str(path)
+        try:
+            yield True
+        finally:
+            numba_config.CACHE_DIR = before
+
+
+def disable(error: Exception) -> None:
+    """Stop using the disk in this process (full disk, damaged file), with one CacheWarning."""
+    with _lock:
+        if not _folder or _folder[0] is not None:
+            warnings.warn(
+                f"stored CPU kernels cannot be used ({error!r}): compiling them again", CacheWarning, stacklevel=2
+            )
+        _folder[:] = [None]
