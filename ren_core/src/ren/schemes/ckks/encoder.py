@@ -18,6 +18,7 @@ n/2/slots, and is the encoding of the ring of degree 2 * slots spread out. Rotat
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,6 +64,29 @@ def _tables(size: int) -> _Tables:
     return tables
 
 
+class _Scratch(threading.local):
+    """One transform buffer per thread: fresh arrays of this size would be returned to the system and paged in again at each call."""
+
+    buffer: NDArray[np.complex128] | None = None
+
+
+_scratch = _Scratch()
+_TRANSFORMS_IN_PLACE = int(np.__version__.split(".")[0]) >= 2
+
+
+def _workspace(size: int) -> NDArray[np.complex128]:
+    """Uninitialised scratch of this thread, valid until the next call."""
+    if _scratch.buffer is None or _scratch.buffer.size != size:
+        _scratch.buffer = np.empty(size, np.complex128)
+    return _scratch.buffer
+
+
+def _transform(w: NDArray[np.complex128], *, inverse: bool) -> NDArray[np.complex128]:
+    """sum_k w_k exp(-2 pi i t k / size), with + for the inverse; neither is divided by the size. May overwrite w."""
+    out = {"out": w} if _TRANSFORMS_IN_PLACE else {}
+    return np.fft.ifft(w, norm="forward", **out) if inverse else np.fft.fft(w, **out)
+
+
 def capacity(modulus: int, scale: Scale) -> float:
     """The largest modulus of a slot value that a ciphertext of this modulus and scale can hold: modulus / (4 scale).
 
@@ -93,12 +117,17 @@ def encode_to_integers(
     factor = float(scale)
     _require_capacity(message, scale, modulus)
     tables = _tables(slots)
-    if message.size == slots:
-        spectrum = message.take(tables.slot_of).astype(np.complex128, copy=False)
+    work = _workspace(slots)
+    if message.size < slots:
+        work[...] = 0.0
+        work[tables.root_of[: message.size]] = message
+    elif message.dtype == np.complex128:
+        np.take(
+            message, tables.slot_of, out=work, mode="clip"
+        )  # "clip" (never needed) lets NumPy write to `out` directly
     else:
-        spectrum = np.zeros(slots, np.complex128)
-        spectrum[tables.root_of[: message.size]] = message
-    coefficients = np.fft.fft(spectrum)
+        work[...] = message.take(tables.slot_of)
+    coefficients = _transform(work, inverse=False)
     coefficients *= tables.untwist
     coefficients *= factor / slots
     integers = np.zeros(n) if slots < n // 2 else np.empty(n)
@@ -119,12 +148,12 @@ def decode_from_floats(
     slots = check_extent(slots, n)
     tables = _tables(slots)
     stride = n // 2 // slots
-    w = np.empty(slots, np.complex128)
+    w = _workspace(slots)
     factor = 1.0 / float(scale)
     np.multiply(coefficients[: n // 2 : stride], factor, out=w.real)
     np.multiply(coefficients[n // 2 :: stride], factor, out=w.imag)
     w *= tables.twist
-    return np.fft.ifft(w, norm="forward").take(tables.root_of)
+    return _transform(w, inverse=True).take(tables.root_of)
 
 
 class Liftable(Protocol):
