@@ -260,7 +260,37 @@ class ProgramRunError(ProgramError, RuntimeError):
 
 
 class FormatError(RenError, ValueError):
+    """Bytes that cannot be read back; the subclass says why."""
+
     code = "bad-file"
+
+
+class NotRenDataError(FormatError):
+    code = "not-ren-data"
+
+
+class WrongKindError(FormatError):
+    code = "wrong-kind"
+
+
+class FormatVersionError(FormatError):
+    code = "format-version"
+
+
+class TruncatedDataError(FormatError):
+    code = "truncated"
+
+
+class ChecksumError(FormatError):
+    code = "checksum"
+
+
+class DataTooLargeError(FormatError):
+    code = "too-large"
+
+
+class ParametersMismatchError(FormatError):
+    code = "parameters-mismatch"
 
 
 class SecretExportError(RenError, TypeError):
