@@ -1,0 +1,360 @@
+"""Samplers of `ren.numtheory.sampling`, fused with the ChaCha20 key stream that feeds them.
+
+Ternary and Gaussian coefficients are secret: their kernels have no branch and no address that depends on the key stream (thresholds
+sit in registers or at fixed addresses), which a test checks in the compiled code. A uniform draw is public in every use Ren
+makes of it; it branches on refused words only. A sparse ternary draw skips refused words (they say nothing about the accepted
+ones) and scans all chosen positions for each membership test and all positions for each coefficient.
+
+Rows of arguments: see the lowering functions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from ren_backend_cpu.kernels import limb
+from ren_backend_cpu.kernels.arith import IfmaOps
+from ren_backend_cpu.kernels.chacha import GROUP_WORDS, LANES, key_stream, stream_words
+from ren_backend_cpu.kernels.emit import I64, Em, Value, const, kernel, load, mulhi, uload, ustore, vt
+from ren_backend_cpu.kernels.jit import compiled, entry
+
+UNIFORM_TAG, TERNARY_TAG, GAUSSIAN_TAG, SPARSE_TERNARY_TAG = 0, 1, 2, 3
+
+
+# -- emitted samplers: whole groups of 128 words -------------------------------------------------------------------------
+
+
+def _emit_uniform(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """Words modulo q; the word at `refused` is set to 1 if some word lies above the largest multiple of q.
+
+    Range note: 2^12 < q < 2^50. The quotient from the word's upper bits is at most 2 too small, so the remainder is below 3q.
+    """
+    out, seed, record, refused = pointers
+    stream, groups = integers
+    b = em.b
+    ops = IfmaOps(em, record)
+    words = vt(I64, LANES // 2)
+    inverse, q = em.word(record, limb.INV64), em.word(record, limb.Q)
+    limit = em.splat(b.mul(inverse, q), LANES // 2)
+    largest = cgutils.alloca_once_value(b, const(words, 0))
+    seen: list[Value] = [None]
+
+    def consume(w: int, x: Value, i: Value) -> None:
+        seen[0] = em.umax(b.load(largest, typ=words) if w == 0 else seen[0], x)
+        if w == 15:
+            b.store(seen[0], largest)
+        e = ops.hi(ops.zero(), b.lshr(x, ops.right), ops.mu)
+        r = b.and_(ops.lo(x, e, ops.nq), ops.mask)
+        em.vstore(ops.csub(ops.csub(r, ops.q2), ops.q), out, i, I64)
+
+    key_stream(em, seed, [stream, em.i(0), em.i(UNIFORM_TAG)], em.i(0), groups, consume)
+    over = b.icmp_unsigned(">=", b.load(largest, typ=words), limit)
+    lanes = b.bitcast(over, ir.IntType(LANES // 2))
+    em.vstore(b.zext(b.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)), I64), refused, em.i(0), I64)
+
+
+def _emit_ternary(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    out, seed = pointers
+    stream, groups = integers
+    b = em.b
+    words = vt(I64, LANES // 2)
+    thresholds = [const(words, -(-(k << 64) // 3)) for k in (1, 2)]
+
+    def consume(w: int, x: Value, i: Value) -> None:
+        r = const(words, -1)
+        for t in thresholds:
+            r = b.add(r, b.zext(b.icmp_unsigned(">=", x, t), words))
+        em.vstore(r, out, i, I64)
+
+    key_stream(em, seed, [stream, em.i(0), em.i(TERNARY_TAG)], em.i(0), groups, consume)
+
+
+def _signed(em: Em, size: Value, x: Value) -> Value:
+    """-size where bit 0 of x is set, else size."""
+    b = em.b
+    s = b.sub(const(x.type, 0), b.and_(x, const(x.type, 1)))
+    return b.sub(b.xor(size, s), s)
+
+
+def _emit_gaussian_tree(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """Binary search among 31 thresholds held in registers: one permute and one compare per level.
+
+    table: 6 vectors, the levels of the search tree (`gaussian_tree`).
+    """
+    out, seed, table = pointers
+    stream, groups = integers
+    b = em.b
+    words = vt(I64, LANES // 2)
+    levels = [em.vload(table, em.i(8 * k), I64, 8) for k in range(6)]
+
+    def consume(w: int, x: Value, i: Value) -> None:
+        u = b.lshr(x, const(words, 1))
+        k = b.zext(b.icmp_unsigned(">=", u, levels[0]), words)
+        for level in levels[1:4]:
+            t = em.call("llvm.x86.avx512.permvar.di.512", words, [level, k])
+            k = b.add(b.add(k, k), b.zext(b.icmp_unsigned(">=", u, t), words))
+        t = em.call("llvm.x86.avx512.vpermi2var.q.512", words, [levels[4], k, levels[5]])
+        k = b.add(b.add(k, k), b.zext(b.icmp_unsigned(">=", u, t), words))
+        em.vstore(_signed(em, k, x), out, i, I64)
+
+    key_stream(em, seed, [stream, em.i(0), em.i(GAUSSIAN_TAG)], em.i(0), groups, consume)
+
+
+def _emit_gaussian_scan(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """Key stream words to Gaussian integers, in place, by comparing with every threshold."""
+    row, table = pointers
+    count, n = integers
+    b = em.b
+    words = vt(I64, 8)
+    with em.vectors(n, 8, 4) as indices:
+        xs = [em.vload(row, i, I64, 8) for i in indices]
+        us = [b.lshr(x, const(words, 1)) for x in xs]
+        sizes = [cgutils.alloca_once(b, words) for _ in xs]
+        for s in sizes:
+            b.store(const(words, 0), s)
+        with em.loop(count) as lp:
+            t = em.splat_word(table, lp.index, 8)
+            for u, s in zip(us, sizes, strict=True):  # both below 2^63: the signed compare is the cheap one on AVX2
+                b.store(b.sub(b.load(s, typ=words), b.sext(b.icmp_signed(">=", u, t), words)), s)
+        for i, x, s in zip(indices, xs, sizes, strict=True):
+            em.vstore(_signed(em, b.load(s, typ=words), x), row, i, I64)
+
+
+def _emit_place(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """row[i] = sum over k of sign[k] (position[k] == i). Positions and signs fit the low halves of their words."""
+    row, positions, signs = pointers
+    count, n = integers
+    b = em.b
+    unroll, lanes = 8, 16
+    vector = vt(ir.IntType(32), lanes)
+    lane = ir.Constant(vector, [ir.Constant(vector.element, i) for i in range(lanes)])
+    with em.vectors(n, lanes, unroll) as indices:
+        where = [b.add(em.splat(b.trunc(i, vector.element), lanes), lane) for i in indices]
+        sums = [cgutils.alloca_once(b, vector) for _ in indices]
+        for s in sums:
+            b.store(const(vector, 0), s)
+        with em.loop(count) as lp:
+            low = b.mul(lp.index, em.i(2))
+            position = em.splat_word(positions, low, lanes, vector.element)
+            sign = em.splat_word(signs, low, lanes, vector.element)
+            for i, s in zip(where, sums, strict=True):
+                hit = b.sext(b.icmp_signed("==", i, position), vector)
+                b.store(b.add(b.load(s, typ=vector), b.and_(hit, sign)), s)
+        for i, s in zip(indices, sums, strict=True):
+            em.vstore(b.sext(b.load(s, typ=vector), vt(I64, lanes)), row, i, I64)
+
+
+def _emit_spread(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """Small signed integers to residues: v + q where v is negative. Range note: |v| < q."""
+    row, out = pointers
+    q, n = integers
+    b = em.b
+    modulus = em.splat(q, 8)
+    with em.vectors(n, 8, 2) as indices:
+        for i in indices:
+            v = em.vload(row, i, I64, 8)
+            em.vstore(b.add(v, b.and_(modulus, b.ashr(v, const(v.type, 63)))), out, i, I64)
+
+
+_uniform_ifma = kernel(4, 2, _emit_uniform)
+_ternary = kernel(2, 2, _emit_ternary)
+_gaussian_tree = kernel(3, 2, _emit_gaussian_tree)
+_gaussian_scan = kernel(2, 2, _emit_gaussian_scan)
+_place = kernel(3, 2, _emit_place)
+_spread = kernel(2, 2, _emit_spread)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _remainder(w, inverse, q):  # type: ignore[no-untyped-def]
+    """w mod q for any word: the quotient is at most 1 too small."""
+    r = w - mulhi(w, inverse) * q
+    return min(r, r - q)
+
+
+@compiled
+def _redraw(out, seed, record, stream, n, scratch):  # type: ignore[no-untyped-def]
+    """One uniform row with every refused word replaced by the same word of the next attempt, a group at a time."""
+    q, inverse = uload(record, limb.Q), uload(record, limb.INV64)
+    limit = inverse * q
+    retry = scratch + 8 * GROUP_WORDS
+    for group in range((n + GROUP_WORDS - 1) // GROUP_WORDS):
+        stream_words(scratch, seed, stream, 0, UNIFORM_TAG, group, 1)
+        count = min(n, GROUP_WORDS)
+        attempt = 0
+        while True:
+            refused = 0
+            for i in range(count):
+                if uload(scratch, i) >= limit:
+                    refused += 1
+            if refused == 0:
+                break
+            attempt += 1
+            stream_words(retry, seed, stream, attempt, UNIFORM_TAG, group, 1)
+            for i in range(count):
+                if uload(scratch, i) >= limit:
+                    ustore(scratch, i, uload(retry, i))
+        for i in range(count):
+            ustore(out, group * GROUP_WORDS + i, _remainder(uload(scratch, i), inverse, q))
+
+
+@compiled
+def _uniform_words(out, seed, record, stream, n, scratch):  # type: ignore[no-untyped-def]
+    """A uniform row from stored key stream, for any q; n >= 128."""
+    q, inverse = uload(record, limb.Q), uload(record, limb.INV64)
+    limit = inverse * q
+    stream_words(out, seed, stream, 0, UNIFORM_TAG, 0, n // GROUP_WORDS)
+    largest = np.uint64(0)
+    for i in range(n):
+        w = uload(out, i)
+        largest = max(largest, w)
+        ustore(out, i, _remainder(w, inverse, q))
+    if largest >= limit:
+        _redraw(out, seed, record, stream, n, scratch)
+
+
+@entry
+def sample_uniform(row):  # type: ignore[no-untyped-def]
+    """seed, out, scratch, ring, limbs, n, stream"""
+    seed, out, scratch, ring = row[0], row[1], row[2], row[3]
+    limbs, n, stream = row[4], row[5], row[6]
+    for j in range(limbs):
+        record = load(ring, j)
+        if n < GROUP_WORDS:
+            _redraw(out + 8 * j * n, seed, record, stream + j, n, scratch)
+        else:
+            _uniform_words(out + 8 * j * n, seed, record, stream + j, n, scratch)
+
+
+@entry
+def sample_uniform_ifma(row):  # type: ignore[no-untyped-def]
+    """seed, out, scratch, ring, limbs, n, stream; n >= 128"""
+    seed, out, scratch, ring = row[0], row[1], row[2], row[3]
+    limbs, n, stream = row[4], row[5], row[6]
+    for j in range(limbs):
+        record, target = load(ring, j), out + 8 * j * n
+        if np.int64(1 << 12) < load(record, limb.Q) < np.int64(1 << 50):
+            _uniform_ifma(target, seed, record, scratch, stream + j, n // GROUP_WORDS)
+            if load(scratch, 0) != 0:
+                _redraw(target, seed, record, stream + j, n, scratch)
+        else:
+            _uniform_words(target, seed, record, stream + j, n, scratch)
+
+
+@compiled
+def _spread_all(small, out, limits, limbs, n):  # type: ignore[no-untyped-def]
+    """Small integers at `small` (which may be the last row of out) to residues in every limb.
+
+    limits: per limb (q, shift, reciprocal). A shift of 0 means |v| < q; else v + shift is in [0, 2^16) and
+    floor((v + shift) reciprocal / 2^32) is its quotient by q < 2^10, exactly.
+    """
+    for j in range(limbs):
+        q, shift, reciprocal = load(limits, 3 * j), load(limits, 3 * j + 1), load(limits, 3 * j + 2)
+        target = out + 8 * j * n
+        if shift == 0 and n >= GROUP_WORDS:
+            _spread(small, target, q, n)
+        else:
+            for i in range(n):
+                v = load(small, i)
+                if shift == 0:
+                    r = v + (q & (v >> 63))
+                else:
+                    x = v + shift
+                    r = x - q * ((x * reciprocal) >> 32)
+                ustore(target, i, np.uint64(r))
+
+
+@compiled
+def _small_row(out, scratch, limbs, n):  # type: ignore[no-untyped-def]
+    """Where small integers are drawn: the last row of the output, or the scratch group when a row is shorter than one."""
+    return scratch if n < GROUP_WORDS else out + 8 * (limbs - 1) * n
+
+
+@compiled
+def _groups(n):  # type: ignore[no-untyped-def]
+    return (n + GROUP_WORDS - 1) // GROUP_WORDS
+
+
+@entry
+def sample_ternary(row):  # type: ignore[no-untyped-def]
+    """seed, out, scratch, limits, limbs, n, stream"""
+    out, limbs, n = row[1], row[4], row[5]
+    small = _small_row(out, row[2], limbs, n)
+    _ternary(small, row[0], row[6], _groups(n))
+    _spread_all(small, out, row[3], limbs, n)
+
+
+@entry
+def sample_gaussian_tree(row):  # type: ignore[no-untyped-def]
+    """seed, out, scratch, limits, limbs, n, stream, tree"""
+    out, limbs, n = row[1], row[4], row[5]
+    small = _small_row(out, row[2], limbs, n)
+    _gaussian_tree(small, row[0], row[7], row[6], _groups(n))
+    _spread_all(small, out, row[3], limbs, n)
+
+
+@entry
+def sample_gaussian_scan(row):  # type: ignore[no-untyped-def]
+    """seed, out, scratch, limits, limbs, n, stream, thresholds, count"""
+    out, limbs, n = row[1], row[4], row[5]
+    small = _small_row(out, row[2], limbs, n)
+    stream_words(small, row[0], row[6], 0, GAUSSIAN_TAG, 0, _groups(n))
+    _gaussian_scan(small, row[7], row[8], _groups(n) * GROUP_WORDS)
+    _spread_all(small, out, row[3], limbs, n)
+
+
+@entry
+def sample_sparse_ternary(row):  # type: ignore[no-untyped-def]
+    """seed, out, scratch (a group, positions, signs), limits, limbs, n, stream, weight"""
+    seed, out, words, stream = row[0], row[1], row[2], row[6]
+    limbs, n, weight = row[4], row[5], row[7]
+    positions = words + 8 * GROUP_WORDS
+    signs = positions + 8 * weight
+    group, used = -1, GROUP_WORDS
+    for i in range(weight):
+        last = np.uint64(n - weight + i)
+        bound = last + np.uint64(1)
+        skip = (np.uint64(0) - bound) % bound  # 2^64 mod bound
+        position = sign = np.uint64(0)
+        part = 0
+        while part < 2:
+            if used == GROUP_WORDS:
+                group, used = group + 1, 0
+                stream_words(words, seed, stream, 0, SPARSE_TERNARY_TAG, group, 1)
+            w = uload(words, used)
+            used += 1
+            if part == 1:
+                sign = w & np.uint64(1)
+                part = 2
+            elif w * bound >= skip:
+                position = mulhi(w, bound)
+                part = 1
+        taken = np.uint64(0)
+        for k in range(i):
+            taken |= np.uint64(uload(positions, k) == position)
+        ustore(positions, i, position + taken * (last - position))
+        ustore(signs, i, np.uint64(1) - sign - sign)
+    small = _small_row(out, words, limbs, n)
+    if n < GROUP_WORDS:
+        for i in range(n):
+            v = np.uint64(0)
+            for k in range(weight):
+                v += uload(signs, k) * np.uint64(uload(positions, k) == np.uint64(i))
+            ustore(small, i, v)
+    else:
+        _place(small, positions, signs, weight, n)
+    _spread_all(small, out, row[3], limbs, n)
+
+
+def gaussian_tree(thresholds: tuple[int, ...]) -> list[int]:
+    """The 48 words of `sample_gaussian_tree`: at most 31 thresholds as the levels of a search tree, one vector per 8 nodes."""
+    padded = list(thresholds) + [1 << 63] * (31 - len(thresholds))  # a 63-bit word never reaches the padding
+    levels = [[padded[(2 * i + 1) * (1 << (4 - s)) - 1] for i in range(1 << s)] for s in range(5)]
+    words = levels[0] * 8
+    for level in levels[1:4]:
+        words += level + [0] * (8 - len(level))
+    return words + levels[4]
