@@ -9,13 +9,16 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from ren.errors import ParameterError
+from ren.errors import FormatError, ParameterError
 from ren.ring import RingSpec
 from ren.schemes.ckks.prime_chain import SPECIAL_MARGIN_BITS, largest_digit
 from ren.schemes.ckks.scale import Scale
 from ren.schemes.ckks.security import MAX_MODULUS_BITS, SECURITY_BITS, is_secure, require_secure
+from ren.schemes.ckks.serialize import read_record, residue_bytes, write_record
 
 MIN_SCALE_BITS, MAX_SCALE_BITS = 10, 58
+# More than any sensible set has; bounds the work of checking a file.
+_MAX_PRIMES = 256
 _SIGMA = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 
 
@@ -255,8 +258,10 @@ class CKKSParams:
 
         stored: as a file, where the uniform half of every row is one 32-byte seed; otherwise expanded in memory.
         """
-        rows = self.digits_at(level) * (self.ring_at(level).limbs + len(self.special))
-        return 8 * self.n * rows + 32 if stored else 16 * self.n * rows
+        moduli = self.key_ring_at(level).moduli
+        if stored:
+            return self.n * self.digits_at(level) * sum(map(residue_bytes, moduli)) + 32
+        return 16 * self.n * self.digits_at(level) * len(moduli)
 
     # -- identity ----------------------------------------------------------------------------------------------------
 
@@ -275,6 +280,34 @@ class CKKSParams:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CKKSParams, tuple(getattr(self, f.name) for f in fields(self))
+
+    def to_bytes(self) -> bytes:
+        """The set as a record of kind "parameters" (`ren.schemes.ckks.serialize`)."""
+        facts = {f.name: getattr(self, f.name) for f in fields(self)}
+        return write_record("parameters", facts=facts, fingerprint=self.fingerprint)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CKKSParams:
+        """The inverse of `to_bytes`, with all checks of the constructor. Raises FormatError subclasses, ParameterError, InvalidRingError."""
+        record = read_record(data, kind="parameters", max_bytes=1 << 16)
+        chain, special = record.fact("chain", list), record.fact("special", list)
+        if not all(type(q) is int for q in chain + special) or len(chain + special) > _MAX_PRIMES:
+            raise FormatError(
+                f"parameters: chain and special must be lists of at most {_MAX_PRIMES} ints together", subject="chain"
+            )
+        params = cls(
+            record.fact("n", int),
+            tuple(chain),
+            tuple(special),
+            record.fact("alpha", int),
+            record.fact("scale_bits", int),
+            record.fact("sigma", str),
+            record.fact("toy", bool),
+            record.fact("name", str),
+        )
+        if params.fingerprint != record.fingerprint:
+            raise FormatError("parameters: the fingerprint does not belong to the values", subject="fingerprint")
+        return params
 
     # -- text --------------------------------------------------------------------------------------------------------
 
