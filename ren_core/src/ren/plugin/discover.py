@@ -36,6 +36,11 @@ class Found:
         return self.providers[0][0]
 
     @property
+    def handles(self) -> frozenset[str]:
+        """What a user may call it in REN_PLUGINS and REN_DISABLE_PLUGINS: entry-point or distribution name."""
+        return frozenset({self.name, *(d for d, _ in self.providers)})
+
+    @property
     def version(self) -> str:
         return self.providers[0][1]
 
@@ -47,7 +52,7 @@ def normalise(distribution: str) -> str:
 
 def installed() -> list[tuple[EntryPoint, str, str]]:
     """(entry point, distribution, version) of every entry point of the group, duplicates included."""
-    found = []
+    found: list[tuple[EntryPoint, str, str]] = []
     for distribution in distributions():
         try:
             entry_points = [e for e in distribution.entry_points if e.group == GROUP]

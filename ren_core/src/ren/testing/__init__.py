@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ren.testing.backend import BackendConformance as BackendConformance
+    from ren.testing.plugin_tester import PluginTester as PluginTester
     from ren.testing.randomness import fixed_randomness as fixed_randomness
 
 _EXPORTS = {
     "BackendConformance": "ren.testing.backend",
+    "PluginTester": "ren.testing.plugin_tester",
     "fixed_randomness": "ren.testing.randomness",
 }
 
