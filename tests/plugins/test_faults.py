@@ -107,6 +107,13 @@ CASES = {
         "broken",
         "tuples",
     ),
+    "unknown stage": (
+        faulty(
+            "bad", "@hookimpl\ndef ren_register_passes(registry): registry.add_pass('bad.0', 'm:a', stage='lunch')\n"
+        ),
+        "broken",
+        "one of clean, semantic",
+    ),
     "name of core": (
         faulty("bad", "@hookimpl\ndef ren_register_backends(registry): registry.add_backend('reference', 'm:a')\n"),
         "conflict",
@@ -339,7 +346,7 @@ def test_one_module_under_two_entry_point_values() -> None:
 # -- observers --------------------------------------------------------------------------------------------------------
 
 
-OBSERVERS = {
+OBSERVERS: dict[str, dict[str, object]] = {
     "ren_before_run": {"program": 1, "workspace": 2},
     "ren_after_run": {"report": 3},
     "ren_on_run_error": {"error": ValueError("run"), "report": 4},

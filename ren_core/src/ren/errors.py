@@ -228,6 +228,12 @@ class PassError(ProgramError, RuntimeError):
     code = "pass-error"
 
 
+class PassOrderError(PassError):
+    """Passes that cannot be put in order: named twice, waiting for each other, or against the order of stages."""
+
+    code = "pass-order"
+
+
 class ProgramInputError(ProgramError, ValueError):
     """A runtime argument that does not meet its declaration."""
 

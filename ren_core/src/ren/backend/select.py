@@ -183,7 +183,7 @@ def _make(name: str, asked: str) -> Backend:
             ) from error
         if not isinstance(backend, Backend) or backend.name != name:
             raise BackendUnavailableError(
-                f"Device {name!r}: {entry.origin} made {backend!r}, which is not a Backend called {name!r}",
+                f"Device {name!r}{asked}: {entry.origin} made {backend!r}, which is not a Backend called {name!r}",
                 subject=name,
             )
         state.backends[name] = backend

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ren.plugin.ordering import STAGES, PassPlace, Stage
+
 #: What makes a registered thing: a callable without arguments, or "module:attribute" naming one, imported at first use.
 Factory = str | Callable[[], Any]
 
@@ -123,18 +125,16 @@ class Registrar:
         default: bool = False,
         summary: str = "",
     ) -> None:
-        """Register a pass of `stage`, run after and before the passes named. default: part of the default pipeline."""
+        """Register a pass of `stage` (`ren.plugin.ordering.Stage`), run after and before the passes named.
+
+        default: part of the default pipeline.
+        """
         if isinstance(after, str) or isinstance(before, str):
             raise TypeError(f"add_pass({name!r}): after and before are tuples of pass names, got a str")
-        if not isinstance(stage, str) or not stage:
-            raise TypeError(f"add_pass({name!r}): stage must be a stage name, got {stage!r}")
-        self._add(
-            Kind.PASS,
-            name,
-            factory,
-            summary,
-            {"stage": stage, "after": tuple(after), "before": tuple(before), "default": bool(default)},
-        )
+        if stage not in STAGES:
+            raise ValueError(f"add_pass({name!r}): stage must be one of {', '.join(STAGES)}, got {stage!r}")
+        place = PassPlace(name, Stage(stage), tuple(after), tuple(before))
+        self._add(Kind.PASS, name, factory, summary, {"place": place, "default": bool(default)})
 
     def add_handler(self, operation: str, factory: Factory, *, summary: str = "") -> None:
         """Register what executes the extension operation called `operation` ("dialect.name")."""
