@@ -1,0 +1,190 @@
+"""Passes of the transform over a row, emitted for any `Butterfly`: radix 8, 4 and 2, and the last six stages as a tail.
+
+Stages are numbered from the one with the widest butterflies. Node 1 is the whole row, nodes 2k and 2k + 1 are the halves of node k;
+node k's twiddle is psi^brv(k), so a table in node order serves every pass with consecutive reads.
+
+A radix-2^r pass runs r stages on 2^r vectors held in registers. The tail loads 64 consecutive elements as 8 vectors, runs three
+stages between the vectors, transposes the 8 x 8 matrix, and runs three more. It does not transpose back: hence the order of
+`ren.numtheory.roots.ntt_exponents`. Two blocks are interleaved to hide the latency of the multiply-add chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ren_backend_cpu.kernels.butterflies import Butterfly, Tracked, Twiddle
+from ren_backend_cpu.kernels.emit import I64, Value
+
+_INTERLEAVED = 2
+
+
+def _forward_stage(ar: Butterfly, v: list[Value], stage: int, twiddles: list[Twiddle]) -> None:
+    half = len(v) >> (stage + 1)
+    for block, t in enumerate(twiddles):
+        for i in range(2 * half * block, 2 * half * block + half):
+            v[i], v[i + half] = ar.forward(v[i], v[i + half], t)
+
+
+def _inverse_stage(ar: Butterfly, v: list[Tracked], stage: int, twiddles: list[Twiddle]) -> None:
+    half = len(v) >> (stage + 1)
+    for block, t in enumerate(twiddles):
+        for i in range(2 * half * block, 2 * half * block + half):
+            v[i], v[i + half] = ar.inverse(v[i], v[i + half], t)
+
+
+def _node_twiddles(ar: Butterfly, table: Value, node: Value, stages: int) -> list[list[Twiddle]]:
+    """Twiddles of stage s below a node: those of its 2^s descendants."""
+    b, i = ar.b, ar.em.i
+    return [[ar.twiddle(table, b.add(b.shl(node, i(s)), i(j))) for j in range(1 << s)] for s in range(stages)]
+
+
+def _rows(ar: Butterfly, base: Value, column: Value, h: Value, radix: int) -> list[Value]:
+    b, i = ar.b, ar.em.i
+    j = b.add(base, b.mul(column, i(ar.lanes)))
+    return [b.add(j, b.mul(h, i(r))) for r in range(radix)]
+
+
+def forward_first(ar: Butterfly, radix: int, table: Value, src: Value, dst: Value, n: Value) -> None:
+    """The first pass, out of place: canonical residues in."""
+    em, b = ar.em, ar.b
+    stages = radix.bit_length() - 1
+    h = b.lshr(n, em.i(stages))
+    twiddles = _node_twiddles(ar, table, em.i(1), stages)
+    with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
+        index = _rows(ar, em.i(0), lp.index, h, radix)
+        v = [ar.enter(em.vload(src, x, I64, ar.lanes)) for x in index]
+        v = [ar.offset(x) if r < radix // 2 else x for r, x in enumerate(v)]
+        for s in range(stages):
+            _forward_stage(ar, v, s, twiddles[s])
+        for x, value in zip(index, v, strict=True):
+            ar.store(value, dst, x)
+
+
+def forward_middle(
+    ar: Butterfly, radix: int, table: Value, dst: Value, base: Value, node: Value, blocks: Value, h: Value
+) -> None:
+    """An in-place pass over `blocks` consecutive blocks of radix * h elements from element `base` on; the first is node `node`."""
+    em, b = ar.em, ar.b
+    stages = radix.bit_length() - 1
+    with em.loop(blocks) as block:
+        start = b.add(base, b.mul(block.index, b.mul(h, em.i(radix))))
+        twiddles = _node_twiddles(ar, table, b.add(node, block.index), stages)
+        with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
+            index = _rows(ar, start, lp.index, h, radix)
+            v = [ar.load(dst, x) for x in index]
+            for s in range(stages):
+                _forward_stage(ar, v, s, twiddles[s])
+            for x, value in zip(index, v, strict=True):
+                ar.store(value, dst, x)
+
+
+def inverse_middle(
+    ar: Butterfly, radix: int, table: Value, dst: Value, base: Value, node: Value, blocks: Value, h: Value
+) -> None:
+    """Undo `forward_middle`."""
+    em, b = ar.em, ar.b
+    stages = radix.bit_length() - 1
+    with em.loop(blocks) as block:
+        start = b.add(base, b.mul(block.index, b.mul(h, em.i(radix))))
+        twiddles = _node_twiddles(ar, table, b.add(node, block.index), stages)
+        with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
+            index = _rows(ar, start, lp.index, h, radix)
+            v: list[Tracked] = [(ar.load(dst, x), ar.kept) for x in index]
+            for s in reversed(range(stages)):
+                _inverse_stage(ar, v, s, twiddles[s])
+            for x, value in zip(index, v, strict=True):
+                ar.store(ar.settle(value), dst, x)
+
+
+def inverse_last(ar: Butterfly, radix: int, table: Value, dst: Value, n: Value, scale: Value, centred: bool) -> None:
+    """Undo `forward_first`, in place: canonical residues out, times the factor of `scale`, plus floor(q/2) if `centred`."""
+    em, b = ar.em, ar.b
+    stages = radix.bit_length() - 1
+    h = b.lshr(n, em.i(stages))
+    twiddles = _node_twiddles(ar, table, em.i(1), stages)
+    factors = ar.twiddle(scale, em.i(0)), ar.twiddle(scale, em.i(1))
+    with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
+        index = _rows(ar, em.i(0), lp.index, h, radix)
+        v: list[Tracked] = [(ar.load(dst, x), ar.kept) for x in index]
+        for s in reversed(range(1, stages)):
+            _inverse_stage(ar, v, s, twiddles[s])
+        for r in range(radix // 2):
+            for k, words in zip((r, r + radix // 2), ar.inverse_last(v[r], v[r + radix // 2], *factors), strict=True):
+                em.vstore(ar.plus_half(words) if centred else words, dst, index[k], I64)
+
+
+def forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
+    """The last six stages of `blocks` (even) 64-element blocks from block `first` on; canonical residues out."""
+    em, b = ar.em, ar.b
+    with em.loop(b.udiv(blocks, em.i(_INTERLEAVED))) as lp:
+        starts, indices, vectors = _tail_blocks(ar, first, lp.index, dst)
+        for s in range(3):
+            for start, v in zip(starts, vectors, strict=True):
+                _forward_stage(ar, v, s, _tail_scalars(ar, table, start, s))
+        vectors = [em.transpose(v) for v in vectors]
+        for s in range(3):
+            for start, v in zip(starts, vectors, strict=True):
+                _forward_stage(ar, v, s, ar.level(table, start, s, False))
+        for index, v in zip(indices, vectors, strict=True):
+            for x, value in zip(index, v, strict=True):
+                em.vstore(ar.leave(value), dst, x, I64)
+
+
+def inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value) -> None:
+    """Undo `forward_tail`, out of place: canonical residues in."""
+    em, b = ar.em, ar.b
+    with em.loop(b.udiv(blocks, em.i(_INTERLEAVED))) as lp:
+        starts, indices, loaded = _tail_blocks(ar, first, lp.index, None)
+        del loaded
+        tracked: list[list[Tracked]] = [
+            [(ar.enter(em.vload(src, x, I64, ar.lanes)), 1) for x in index] for index in indices
+        ]
+        for s in (2, 1, 0):
+            for start, v in zip(starts, tracked, strict=True):
+                _inverse_stage(ar, v, s, ar.level(table, start, s, True))
+        tracked = [[(x, ar.kept) for x in em.transpose([ar.settle(x) for x in v])] for v in tracked]
+        for s in (2, 1, 0):
+            for start, v in zip(starts, tracked, strict=True):
+                _inverse_stage(ar, v, s, _tail_scalars(ar, table, start, s))
+        for index, v in zip(indices, tracked, strict=True):
+            for x, value in zip(index, v, strict=True):
+                ar.store(ar.settle(value), dst, x)
+
+
+def _tail_blocks(
+    ar: Butterfly, first: Value, step: Value, source: Value | None
+) -> tuple[list[Value], list[list[Value]], list[list[Value]]]:
+    """Table offsets, element indices and (from `source`) vectors of the interleaved blocks of one step."""
+    em, b = ar.em, ar.b
+    starts, indices, vectors = [], [], []
+    for u in range(_INTERLEAVED):
+        block = b.add(first, b.add(b.mul(step, em.i(_INTERLEAVED)), em.i(u)))
+        starts.append(b.mul(block, em.i(ar.tail_words)))
+        base = b.mul(block, em.i(64))
+        indices.append([b.add(base, em.i(8 * r)) for r in range(8)])
+        if source is not None:
+            vectors.append([ar.load(source, x) for x in indices[-1]])
+    return starts, indices, vectors
+
+
+def _tail_scalars(ar: Butterfly, table: Value, start: Value, stage: int) -> list[Twiddle]:
+    """Twiddles between whole vectors: entries 2^stage - 1 + j at the start of the block's table."""
+    at = ar.b.gep(table, [start])
+    return [ar.twiddle(at, ar.em.i((1 << stage) - 1 + j)) for j in range(1 << stage)]
+
+
+def permute(ar: Butterfly, src: Value, dst: Value, n: Value, convert: Callable[[Value], Value]) -> None:
+    """dst = convert(src), each 64-element block transposed as an 8 x 8 matrix where n >= 64 (it is its own inverse). One lane.
+
+    src may equal dst: a block is loaded whole before it is stored.
+    """
+    em, b = ar.em, ar.b
+    big = b.icmp_unsigned(">=", n, em.i(64))
+    with b.if_else(big) as (blocks, small):
+        with blocks, em.loop(b.lshr(n, em.i(6))) as lp:
+            base = b.mul(lp.index, em.i(64))
+            values = [em.vload(src, b.add(base, em.i(k)), I64, 1) for k in range(64)]
+            for k, v in enumerate(values):
+                em.vstore(convert(v), dst, b.add(base, em.i(8 * (k % 8) + k // 8)), I64)
+        with small, em.loop(n) as lp:
+            em.vstore(convert(em.vload(src, lp.index, I64, 1)), dst, lp.index, I64)
