@@ -167,6 +167,10 @@ class IfmaLazy(IfmaStrict):
     kept = 8
     most = 64
 
+    def setup(self) -> None:
+        super().setup()
+        self.inv = self.slot(limb.INV52)
+
     def offset(self, x: Value) -> Value:
         return self.b.add(x, self.slot(limb.LAZY_OFFSET))
 
@@ -176,7 +180,7 @@ class IfmaLazy(IfmaStrict):
 
     def barrett(self, v: Value) -> Value:
         """Any 52-bit value to [0, 2q)."""
-        e = self.hi(self.zero, v, self.slot(limb.INV52))
+        e = self.hi(self.zero, v, self.inv)
         return self.b.and_(self.lo(v, e, self.nq), self.mask)
 
     def leave(self, v: Value) -> Value:
@@ -213,16 +217,20 @@ class IfmaCompressed(IfmaLazy):
 
     tail_words = 40
 
+    def setup(self) -> None:
+        super().setup()
+        self.frac = self.slot(limb.FRAC52)
+        self.factors = {
+            inverse: [(self.slot(first + 2 * k), self.slot(first + 2 * k + 1), 2) for k in range(3)]
+            for inverse, first in ((False, limb.LEVEL_PAIRS), (True, limb.LEVEL_PAIRS_INVERSE))
+        }
+
     def level(self, table: Value, base: Value, stage: int, inverse: bool) -> list[Twiddle]:
         em, b = self.em, self.b
         w = em.vload(table, b.add(base, em.i(16 + 8 * stage)), I64, self.lanes)
-        pairs = limb.LEVEL_PAIRS_INVERSE if inverse else limb.LEVEL_PAIRS
-        ws = [w]
-        for k in range((1 << stage) - 1):
-            factor = (self.slot(pairs + 2 * k), self.slot(pairs + 2 * k + 1), 2)
-            ws.append(self.csub(self.product(w, factor), self.q))
-        inv, frac = self.slot(limb.INV52), self.slot(limb.FRAC52)
-        return [(x, self.lo(self.hi(self.zero, x, frac), x, inv), 3) for x in ws]
+        factors = self.factors[inverse][: (1 << stage) - 1]
+        ws = [w] + [self.csub(self.product(w, t), self.q) for t in factors]
+        return [(x, self.lo(self.hi(self.zero, x, self.frac), x, self.inv), 3) for x in ws]
 
 
 class Vector64(Butterfly):
