@@ -29,26 +29,38 @@ class RenError(Exception):
 
 
 class InvalidRingError(RenError, ValueError):
+    """A ring degree or modulus that is not allowed; the hint names the nearest legal one."""
+
     code = "invalid-ring"
 
 
 class InvalidCoefficientsError(RenError, ValueError):
+    """Coefficients of the wrong number or type."""
+
     code = "invalid-coefficients"
 
 
 class RingMismatchError(RenError, ValueError):
+    """Operands of different rings in one operation."""
+
     code = "ring-mismatch"
 
 
 class DeviceMismatchError(RenError, ValueError):
+    """Operands on different devices in one operation; `.to(device)` moves one."""
+
     code = "device-mismatch"
 
 
 class DomainError(RenError, ValueError):
+    """A polynomial in the wrong domain (coefficients or NTT values) for the operation."""
+
     code = "wrong-domain"
 
 
 class UnsupportedOperandError(RenError, TypeError):
+    """An operand of a type the operation does not take."""
+
     code = "unsupported-operand"
 
 
@@ -62,6 +74,8 @@ class InvalidSampleError(RenError, ValueError):
 
 
 class ConfigurationError(RenError, ValueError):
+    """A REN_* environment variable whose text is not of the form it must have."""
+
     code = "bad-configuration"
 
 
@@ -69,14 +83,20 @@ class ConfigurationError(RenError, ValueError):
 
 
 class PluginError(RenError, RuntimeError):
+    """A faulty plugin under REN_STRICT_PLUGINS=1, or plugins asked for while they are being loaded."""
+
     code = "plugin-error"
 
 
 class PluginConflictError(PluginError):
+    """A name that several plugins claim; REN_PREFER chooses its owner."""
+
     code = "plugin-conflict"
 
 
 class MissingPluginError(RenError, ImportError):
+    """A name that no loaded plugin provides; the text says which one would, and what to install."""
+
     code = "missing-plugin"
 
 
@@ -85,6 +105,8 @@ class PluginWarning(UserWarning):
 
 
 class BackendUnavailableError(RenError, RuntimeError):
+    """A device that does not exist or does not work here; the text says why, and what there is."""
+
     code = "backend-unavailable"
 
 
@@ -101,6 +123,8 @@ class KernelOperandError(RenError, ValueError):
 
 
 class ForkedProcessError(RenError, RuntimeError):
+    """Something that cannot be used in a child process after a fork; start children with the `spawn` method."""
+
     code = "forked-process"
 
 
@@ -108,42 +132,62 @@ class ForkedProcessError(RenError, RuntimeError):
 
 
 class ParameterError(RenError, ValueError):
+    """CKKS parameters that fit no ring, chain of primes or preset."""
+
     code = "invalid-parameters"
 
 
 class InsecureParametersError(ParameterError):
+    """CKKS parameters below the claimed security; `toy=True` allows them for tests."""
+
     code = "insecure-parameters"
 
 
 class EncodingError(RenError, ValueError):
+    """A message that cannot be encoded: not finite, too long, or beyond its bound; the text names the index."""
+
     code = "invalid-message"
 
 
 class CapacityError(RenError, ValueError):
+    """A plaintext too large for the modulus of its level."""
+
     code = "over-capacity"
 
 
 class LevelExhaustedError(RenError, ValueError):
+    """An operation that needs more rescales than are left."""
+
     code = "level-exhausted"
 
 
 class LevelMismatchError(RenError, ValueError):
+    """Operands at levels that cannot be brought together."""
+
     code = "level-mismatch"
 
 
 class ScaleMismatchError(RenError, ValueError):
+    """Operands whose exact scales differ where they must be equal."""
+
     code = "scale-mismatch"
 
 
 class KeyMismatchError(RenError, ValueError):
+    """Values or keys that belong to different secret keys."""
+
     code = "key-mismatch"
 
 
 class MissingKeyError(RenError, LookupError):
+    """A key that was not made and cannot be made here."""
+
     code = "missing-key"
 
 
 class NoContextError(RenError, RuntimeError):
+    """No context is active; use `with ctx:` in this thread or pass it."""
+
     code = "no-context"
 
 
@@ -154,6 +198,8 @@ class DecryptionError(RenError, ValueError):
 
 
 class MemoryBudgetError(RenError, MemoryError):
+    """An operation that would take more memory than the set budget."""
+
     code = "memory-budget"
 
 
@@ -272,32 +318,48 @@ class FormatError(RenError, ValueError):
 
 
 class NotRenDataError(FormatError):
+    """Bytes that Ren did not write."""
+
     code = "not-ren-data"
 
 
 class WrongKindError(FormatError):
+    """A file of another kind than the one asked for."""
+
     code = "wrong-kind"
 
 
 class FormatVersionError(FormatError):
+    """A file of a format version that this Ren does not read."""
+
     code = "format-version"
 
 
 class TruncatedDataError(FormatError):
+    """A file that ends too early."""
+
     code = "truncated"
 
 
 class ChecksumError(FormatError):
+    """A file whose checksum does not fit: it was damaged or changed."""
+
     code = "checksum"
 
 
 class DataTooLargeError(FormatError):
+    """A file that claims a size beyond the limit; checked before anything is allocated."""
+
     code = "too-large"
 
 
 class ParametersMismatchError(FormatError):
+    """A file made for other parameters than those at hand."""
+
     code = "parameters-mismatch"
 
 
 class SecretExportError(RenError, TypeError):
+    """A secret key where it must not go: pickles, public contexts, texts."""
+
     code = "secret-export"
