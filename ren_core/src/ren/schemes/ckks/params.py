@@ -146,8 +146,9 @@ class CKKSParams:
     ) -> CKKSParams:
         """The cheapest set with `depth` consecutive multiplications, `precision_bits` bits after the point, and at least `slots` slots.
 
-        precision_bits: worst-case error of a value in [-1, 1] after the whole circuit is below 2^-precision_bits by the noise model
-        (`ren.schemes.ckks.noise`). slots: None takes the smallest secure ring; a ring larger than 2 * slots is taken when depth asks for it.
+        precision_bits: after `depth` multiplications by fresh ciphertexts, each followed by a rotation, all values in [-1, 1], every slot is off by less than
+        2^-precision_bits, but for a chance of 2^-40 (`ren.schemes.ckks.noise`). A circuit that amplifies errors, such as squaring ten times (2^10), needs those bits more.
+        slots: None takes the smallest secure ring; a ring larger than 2 * slots is taken when depth asks for it.
         """
         from ren.schemes.ckks import presets
 
@@ -250,8 +251,8 @@ class CKKSParams:
 
     @property
     def public_key_bytes(self) -> int:
-        """Bytes of the public encryption key in memory: two polynomials over the chain."""
-        return 16 * self.n * len(self.chain)
+        """Bytes of the public encryption key in memory: two polynomials over the chain and one special prime."""
+        return 16 * self.n * (len(self.chain) + 1)
 
     def evaluation_key_bytes(self, level: int = 0, *, stored: bool = False) -> int:
         """Bytes of one relinearization, rotation or conjugation key that serves `level` and deeper.

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ren.errors import ParameterError
 from ren.schemes.ckks import prime_chain
-from ren.schemes.ckks.params import MAX_SCALE_BITS, MIN_SCALE_BITS, CKKSParams, check_scale_bits
+from ren.schemes.ckks.noise import chain_of_products
+from ren.schemes.ckks.params import MAX_SCALE_BITS, CKKSParams, check_scale_bits
 from ren.schemes.ckks.security import MAX_MODULUS_BITS, check_security_level
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PRESET_SLOTS = (8192, 16384, 32768)
 PRESET_SCALES = (30, 40, 50)
+#: `for_` takes no smaller scale: below, the gaps between NTT primes of large rings make scales uneven.
+_SMALLEST_CHOSEN_SCALE = 25
 _FAMILY = re.compile(r"slots(\d{1,7})-scale(\d{1,3})-levels(\d{1,4})(?:-int64)?")
 _FORMS = "default, python-test, slots{8192,16384,32768}-scale{30,40,50}-levelsL"
 
@@ -120,48 +120,40 @@ def for_(*, depth: int, precision_bits: int, slots: int | None, security: int) -
             f"slots must be an int, 1 to {max(MAX_MODULUS_BITS) // 2}, or None, got {slots!r}", subject="slots"
         )
     name = f"for depth {depth}, {precision_bits} bits" + ("" if slots is None else f", {slots} slots")
-    for params in _candidates(depth, precision_bits, 1 if slots is None else slots, name):
-        return params
-    best = max(
-        (
-            (prime_chain.largest_depth(n, s), n)
-            for n in MAX_MODULUS_BITS
-            for s in (_scale_for(n, depth, precision_bits),)
-            if s is not None
-        ),
-        default=(-1, 0),
-    )
+    for n in MAX_MODULUS_BITS:
+        if n >= 2 * (slots or 1):
+            params = _smallest_scale(n, depth, precision_bits, name)
+            if params is not None:
+                return params
+    best = _deepest(precision_bits, depth)
     raise ParameterError(
         f"no ring of the security table has depth {depth} at {precision_bits} bits of precision",
         subject="depth",
-        hint=f"The largest depth at this precision is about {best[0]} (n={best[1]})"
-        if best[0] >= 0
-        else "Use a lower precision_bits",
+        hint=f"At this precision the largest depth is {best}" if best >= 0 else "Use a lower precision_bits",
     )
 
 
-def _candidates(depth: int, precision_bits: int, slots: int, name: str) -> Iterator[CKKSParams]:
-    """Sets that meet the demand, smallest ring (cheapest) first."""
-    for n in MAX_MODULUS_BITS:
-        if n < 2 * slots:
-            continue
-        scale_bits = _scale_for(n, depth, precision_bits)
-        if (
-            scale_bits is None
-            or (depth + 1) * scale_bits > MAX_MODULUS_BITS[n]
-            or depth > prime_chain.largest_depth(n, scale_bits)
-        ):
-            continue
-        yield CKKSParams.build(n=n, levels=depth, scale_bits=scale_bits, name=name)
+def _smallest_scale(n: int, depth: int, precision_bits: int, name: str) -> CKKSParams | None:
+    """The set with the smallest scale that keeps the promise of `CKKSParams.for_` in the ring of degree n, if one is secure."""
+    target = 2.0**-precision_bits
+    # A rescale alone adds noise of about n / sqrt(18) / scale: no smaller scale can do.
+    start = max(precision_bits + int(math.log2(n / math.sqrt(18))), _SMALLEST_CHOSEN_SCALE)
+    for scale_bits in range(start, MAX_SCALE_BITS + 1):
+        if (depth + 1) * scale_bits > MAX_MODULUS_BITS[n] or depth > prime_chain.largest_depth(n, scale_bits):
+            return None  # wider scales fit even less
+        params = CKKSParams.build(n=n, levels=depth, scale_bits=scale_bits, name=name)
+        if max(noise.bound(params.slot_count) for noise in chain_of_products(params)) <= target:
+            return params
+    return None
 
 
-def _scale_for(n: int, depth: int, precision_bits: int) -> int | None:
-    """The smallest scale at which the noise model promises the precision after `depth` multiplications; None when too large."""
-    from ren.schemes.ckks.noise import circuit_error_bits
-
-    bits = max(circuit_error_bits(n, depth) + precision_bits, _MIN_FOR_SCALE, MIN_SCALE_BITS)
-    return bits if bits <= MAX_SCALE_BITS else None
-
-
-#: Below this the relative gap between NTT primes of large rings makes scales uneven.
-_MIN_FOR_SCALE = 25
+def _deepest(precision_bits: int, depth: int) -> int:
+    """The largest depth below `depth` that some ring of the table has at this precision; -1 for none."""
+    low, high = -1, depth
+    while high - low > 1:
+        middle = (low + high) // 2
+        if any(_smallest_scale(n, middle, precision_bits, "") for n in MAX_MODULUS_BITS):
+            low = middle
+        else:
+            high = middle
+    return low

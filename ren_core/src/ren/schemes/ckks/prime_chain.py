@@ -10,6 +10,7 @@ the wide first prime) by a margin; how many digits is a matter of cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,44 +121,57 @@ def _width(q: int) -> float:
 
 
 def key_switch_cost(n: int, chain: tuple[int, ...], special: tuple[int, ...], alpha: int) -> float:
-    """Predicted time (microseconds, one core) of a key switch at the top level: transforms, base conversions, reading the key."""
-    own = sum(map(_width, chain))
-    extra = sum(map(_width, special))
-    digits = -(-len(chain) // alpha)
-    mac = _MAC if 16 * digits * (len(chain) + len(special)) * n <= _CACHED_KEY_BYTES else _MAC_FROM_MEMORY
+    """Predicted time (microseconds, one core) of a key switch over these primes: transforms, base conversions, reading the key."""
+    return _cost(n, list(map(_width, chain)), list(map(_width, special)), alpha)
+
+
+def _cost(n: int, widths: list[float], special_widths: list[float], alpha: int) -> float:
+    own, extra = sum(widths), sum(special_widths)
+    limbs, specials = len(widths), len(special_widths)
+    digits = -(-limbs // alpha)
+    mac = _MAC if 16 * digits * (limbs + specials) * n <= _CACHED_KEY_BYTES else _MAC_FROM_MEMORY
     cost = _INTT * own
-    for d in range(digits):
-        digit = chain[d * alpha : (d + 1) * alpha]
-        targets = own + extra - sum(map(_width, digit))
-        cost += targets * (_NTT + _CONVERT * len(digit))
+    for at in range(0, limbs, alpha):
+        digit = widths[at : at + alpha]
+        cost += (own + extra - sum(digit)) * (_NTT + _CONVERT * len(digit))
     cost += mac * digits * (own + extra)
-    cost += 2 * (_INTT * extra + own * (_NTT + _CONVERT * len(special)))
+    cost += 2 * (_INTT * extra + own * (_NTT + _CONVERT * specials))
     return cost * n / (1 << 14)
 
 
 def choose_digits(
     n: int, chain: tuple[int, ...], *, modulus_bits: int | None, alpha: int | None = None
 ) -> DigitChoice | None:
-    """The cheapest digit size and special primes within `modulus_bits` (None: no limit); None when nothing fits.
+    """The cheapest digit size and special primes with Q*P <= 2^modulus_bits (None: no limit); None when nothing fits.
 
     Cost is the mean over all levels of `key_switch_cost`, since circuits switch keys at all of them.
     """
-    best: DigitChoice | None = None
     limit = None if modulus_bits is None else (1 << modulus_bits) // prod(chain)
+    widths = list(map(_width, chain))
+    candidates = []
     for a in range(1, len(chain) + 1) if alpha is None else (alpha,):
-        needed = largest_digit(chain, a) << SPECIAL_MARGIN_BITS
-        if limit is not None and needed > limit:
-            continue
-        fewest = -(-needed.bit_length() // MAX_PRIME_BITS)
-        for count in range(fewest, fewest + a + 2):
-            special = special_primes(n, chain, a, count)
-            if special is None or (limit is not None and prod(special) > limit):
-                continue
-            levels = range(1, len(chain) + 1)
-            cost = sum(key_switch_cost(n, chain[:m], special, min(a, m)) for m in levels) / len(levels)
-            if best is None or cost < best.cost:
-                best = DigitChoice(a, special, cost)
-    return best
+        for count, width in _special_choices(chain, a, limit):
+            extra = [_width(width)] * count
+            cost = sum(_cost(n, widths[:m], extra, a) for m in range(1, len(chain) + 1)) / len(chain)
+            candidates.append((cost, a, count))
+    # Cheapest first: primes are searched only until one candidate fits.
+    for cost, a, count in sorted(candidates):
+        special = special_primes(n, chain, a, count)
+        if special is not None and (limit is None or prod(special) <= limit):
+            return DigitChoice(a, special, cost)
+    return None
+
+
+def _special_choices(chain: tuple[int, ...], alpha: int, limit: int | None) -> Iterator[tuple[int, int]]:
+    """(count, size) of special primes for this digit size whose product can stay within `limit`: the fewest of each width class."""
+    needed = largest_digit(chain, alpha) << SPECIAL_MARGIN_BITS
+    if limit is not None and needed > limit:
+        return
+    bits = math.log2(needed)
+    for count in sorted({math.ceil(bits / math.log2(bound)) for bound, _ in _WIDTH_FACTORS}):
+        size = _root_ceiling(needed, count)
+        if size < 1 << MAX_PRIME_BITS:
+            yield count, size
 
 
 @lru_cache(maxsize=256)
@@ -166,10 +180,10 @@ def largest_depth(n: int, scale_bits: int) -> int:
     if n not in MAX_MODULUS_BITS:
         return -1
     bits = MAX_MODULUS_BITS[n]
-    levels = bits // scale_bits
-    while levels >= 0:
-        chain = chain_primes(n, scale_bits, levels)
-        if prod(chain) < 1 << bits and choose_digits(n, chain, modulus_bits=bits) is not None:
+    longest = chain_primes(n, scale_bits, bits // scale_bits)
+    for levels in range(len(longest) - 1, -1, -1):
+        chain = longest[:1] + longest[len(longest) - levels :]
+        # Digits of one prime need the narrowest special primes: if those do not fit, nothing does.
+        if choose_digits(n, chain, modulus_bits=bits, alpha=1) is not None:
             return levels
-        levels -= 1
     return -1
