@@ -1,8 +1,10 @@
-"""Whether a device can be used, as four separate facts."""
+"""What a backend may tell beyond the protocol: whether its device can be used, as four separate facts, and compilation ahead of time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +29,12 @@ class DeviceFacts:
 
 #: A backend without a probe needs nothing beyond its own plugin.
 ALWAYS = DeviceFacts(True, True, True, True)
+
+
+@runtime_checkable
+class Warmable(Protocol):
+    """A backend that compiles at first use implements this beside `Backend`, for `ren warmup`."""
+
+    def warmup(self, progress: Callable[[str], None]) -> None:
+        """Compile everything that first use would compile. Calls `progress` with one line of text after each piece."""
+        ...

@@ -1,0 +1,7 @@
+"""`python -m ren`."""
+
+import sys
+
+from ren.cli import main
+
+sys.exit(main())
