@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
-from ren.engine.exec_unit import Operand
+from ren.engine.exec_unit import ExecUnit, Operand
+from ren.errors import KernelOperandError
 
 from ren_backend_cpu.kernels.jit import Entry
 
@@ -21,3 +23,27 @@ class Lowered:
     kernel: Entry
     arguments: tuple[Argument, ...]
     keep: tuple[Any, ...] = ()
+
+
+def require(condition: bool, unit: ExecUnit, what: str) -> None:
+    """Raise KernelOperandError naming the unit's kernel unless `condition` holds. Kernels cannot check what they are given."""
+    if not condition:
+        raise KernelOperandError(f"{unit.kernel}: {what}", subject=unit.kernel)
+
+
+def parameters(unit: ExecUnit, count: int) -> tuple[Any, ...]:
+    """unit.params, checked to have `count` entries."""
+    require(len(unit.params) == count, unit, f"{count} parameters, got {unit.params!r}")
+    return unit.params
+
+
+def check_operands(unit: ExecUnit, inputs: Sequence[int], outputs: Sequence[int], scratch: int = 0) -> None:
+    """Raise KernelOperandError unless the operands have these sizes in words; scratch may be larger."""
+    for role, operands, expected in (("inputs", unit.inputs, inputs), ("outputs", unit.outputs, outputs)):
+        found = tuple(o.words for o in operands)
+        require(
+            found == tuple(expected), unit, f"{role} must have {tuple(expected)} words, got {found} for {unit.ring}"
+        )
+    if scratch:
+        found = tuple(o.words for o in unit.scratch)
+        require(len(found) == 1 and found[0] >= scratch, unit, f"scratch must have {scratch} words, got {found}")

@@ -8,6 +8,9 @@ ones) and scans all chosen positions for each membership test and all positions 
 Rows of arguments: see the lowering functions.
 """
 
+# numba functions are typed by the signature they are compiled for: their Python parameters carry no annotations.
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
 import numpy as np
@@ -21,6 +24,9 @@ from ren_backend_cpu.kernels.emit import I64, Em, Value, const, kernel, load, mu
 from ren_backend_cpu.kernels.jit import compiled, entry
 
 UNIFORM_TAG, TERNARY_TAG, GAUSSIAN_TAG, SPARSE_TERNARY_TAG = 0, 1, 2, 3
+
+#: Thresholds that `sample_gaussian_tree` can search.
+TREE_THRESHOLDS = 31
 
 
 # -- emitted samplers: whole groups of 128 words -------------------------------------------------------------------------
@@ -170,14 +176,14 @@ _spread = kernel(2, 2, _emit_spread)
 
 
 @compiled
-def _remainder(w, inverse, q):  # type: ignore[no-untyped-def]
+def _remainder(w, inverse, q):
     """w mod q for any word: the quotient is at most 1 too small."""
     r = w - mulhi(w, inverse) * q
     return min(r, r - q)
 
 
 @compiled
-def _redraw(out, seed, record, stream, n, scratch):  # type: ignore[no-untyped-def]
+def _redraw(out, seed, record, stream, n, scratch):
     """One uniform row with every refused word replaced by the same word of the next attempt, a group at a time."""
     q, inverse = uload(record, limb.Q), uload(record, limb.INV64)
     limit = inverse * q
@@ -203,7 +209,7 @@ def _redraw(out, seed, record, stream, n, scratch):  # type: ignore[no-untyped-d
 
 
 @compiled
-def _uniform_words(out, seed, record, stream, n, scratch):  # type: ignore[no-untyped-def]
+def _uniform_words(out, seed, record, stream, n, scratch):
     """A uniform row from stored key stream, for any q; n >= 128."""
     q, inverse = uload(record, limb.Q), uload(record, limb.INV64)
     limit = inverse * q
@@ -218,7 +224,7 @@ def _uniform_words(out, seed, record, stream, n, scratch):  # type: ignore[no-un
 
 
 @entry
-def sample_uniform(row):  # type: ignore[no-untyped-def]
+def sample_uniform(row):
     """seed, out, scratch, ring, limbs, n, stream"""
     seed, out, scratch, ring = row[0], row[1], row[2], row[3]
     limbs, n, stream = row[4], row[5], row[6]
@@ -231,7 +237,7 @@ def sample_uniform(row):  # type: ignore[no-untyped-def]
 
 
 @entry
-def sample_uniform_ifma(row):  # type: ignore[no-untyped-def]
+def sample_uniform_ifma(row):
     """seed, out, scratch, ring, limbs, n, stream; n >= 128"""
     seed, out, scratch, ring = row[0], row[1], row[2], row[3]
     limbs, n, stream = row[4], row[5], row[6]
@@ -246,7 +252,7 @@ def sample_uniform_ifma(row):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _spread_all(small, out, limits, limbs, n):  # type: ignore[no-untyped-def]
+def _spread_all(small, out, limits, limbs, n):
     """Small integers at `small` (which may be the last row of out) to residues in every limb.
 
     limits: per limb (q, shift, reciprocal). A shift of 0 means |v| < q; else v + shift is in [0, 2^16) and
@@ -269,18 +275,18 @@ def _spread_all(small, out, limits, limbs, n):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _small_row(out, scratch, limbs, n):  # type: ignore[no-untyped-def]
+def _small_row(out, scratch, limbs, n):
     """Where small integers are drawn: the last row of the output, or the scratch group when a row is shorter than one."""
     return scratch if n < GROUP_WORDS else out + 8 * (limbs - 1) * n
 
 
 @compiled
-def _groups(n):  # type: ignore[no-untyped-def]
+def _groups(n):
     return (n + GROUP_WORDS - 1) // GROUP_WORDS
 
 
 @entry
-def sample_ternary(row):  # type: ignore[no-untyped-def]
+def sample_ternary(row):
     """seed, out, scratch, limits, limbs, n, stream"""
     out, limbs, n = row[1], row[4], row[5]
     small = _small_row(out, row[2], limbs, n)
@@ -289,7 +295,7 @@ def sample_ternary(row):  # type: ignore[no-untyped-def]
 
 
 @entry
-def sample_gaussian_tree(row):  # type: ignore[no-untyped-def]
+def sample_gaussian_tree(row):
     """seed, out, scratch, limits, limbs, n, stream, tree"""
     out, limbs, n = row[1], row[4], row[5]
     small = _small_row(out, row[2], limbs, n)
@@ -298,7 +304,7 @@ def sample_gaussian_tree(row):  # type: ignore[no-untyped-def]
 
 
 @entry
-def sample_gaussian_scan(row):  # type: ignore[no-untyped-def]
+def sample_gaussian_scan(row):
     """seed, out, scratch, limits, limbs, n, stream, thresholds, count"""
     out, limbs, n = row[1], row[4], row[5]
     small = _small_row(out, row[2], limbs, n)
@@ -308,7 +314,7 @@ def sample_gaussian_scan(row):  # type: ignore[no-untyped-def]
 
 
 @entry
-def sample_sparse_ternary(row):  # type: ignore[no-untyped-def]
+def sample_sparse_ternary(row):
     """seed, out, scratch (a group, positions, signs), limits, limbs, n, stream, weight"""
     seed, out, words, stream = row[0], row[1], row[2], row[6]
     limbs, n, weight = row[4], row[5], row[7]
@@ -352,7 +358,7 @@ def sample_sparse_ternary(row):  # type: ignore[no-untyped-def]
 
 def gaussian_tree(thresholds: tuple[int, ...]) -> list[int]:
     """The 48 words of `sample_gaussian_tree`: at most 31 thresholds as the levels of a search tree, one vector per 8 nodes."""
-    padded = list(thresholds) + [1 << 63] * (31 - len(thresholds))  # a 63-bit word never reaches the padding
+    padded = list(thresholds) + [1 << 63] * (TREE_THRESHOLDS - len(thresholds))  # a 63-bit word never reaches the padding
     levels = [[padded[(2 * i + 1) * (1 << (4 - s)) - 1] for i in range(1 << s)] for s in range(5)]
     words = levels[0] * 8
     for level in levels[1:4]:

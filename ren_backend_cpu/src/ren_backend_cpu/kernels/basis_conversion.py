@@ -1,0 +1,212 @@
+"""Base conversion of residue rows, one target limb at a time, and the steps around it.
+
+A conversion is a sum of products per coefficient, out = sum_i y_i m_i + m_last mod p, with y_i in [0, q_i) and constants of the target
+limb: m_i = Q/q_i and, for the centred form, inputs y_i + floor(q_i/2) mod q_i with m_last = -sum floor(q_i/2) Q/q_i. Centring costs nothing
+here that way; what it is for is in `ren.backend.reference.basis_conversion`.
+
+Constants are stored times the radix of the target's path (`radix`), because the sum leaves its Montgomery reduction divided by it.
+"""
+
+# numba functions are typed by the signature they are compiled for: their Python parameters carry no annotations.
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import numpy as np
+from numba.core import cgutils
+
+from ren_backend_cpu.kernels import limb
+from ren_backend_cpu.kernels.arith import Accumulator, FloatOps, Pointwise, limb_kernel
+from ren_backend_cpu.kernels.emit import Value, load, mulhi, uload, ustore
+from ren_backend_cpu.kernels.jit import compiled, entry
+from ren_backend_cpu.kernels.ntt_call import ntt_forward, ntt_inverse_scaled
+
+#: Products between two reductions of a sum; one place of `Pointwise.max_terms` is taken by what the sum starts from.
+TERMS = Pointwise.max_terms - 1
+
+
+def radix(path: int) -> int:
+    """What the constants of a conversion to a limb on `path` are multiplied by."""
+    if path in (limb.IFMA_STRICT, limb.IFMA_LAZY):
+        return 1 << 52
+    return 1 if path in (limb.FLOAT_STRICT, limb.FLOAT_LAZY) else 1 << 64
+
+
+class Sum:
+    """A sum of products in memory cells that LLVM turns into registers, so that it can grow in a run-time loop."""
+
+    def __init__(self, ops: Pointwise, start: Value | None = None) -> None:
+        self.ops = ops
+        empty = ops.accumulator()
+        self.pair = isinstance(empty, tuple)
+        self.cells = [cgutils.alloca_once(ops.b, ops.ty) for _ in range(2 if self.pair else 1)]
+        self.set(empty if start is None else ((start, empty[1]) if self.pair else start))
+
+    def get(self) -> Accumulator:
+        values = tuple(self.ops.b.load(c, typ=self.ops.ty) for c in self.cells)
+        return values if self.pair else values[0]
+
+    def set(self, acc: Accumulator) -> None:
+        for value, cell in zip(acc if self.pair else (acc,), self.cells, strict=True):
+            self.ops.b.store(value, cell)
+
+
+def _unroll(ops: Pointwise, count: int) -> int:
+    return count if ops.lanes > 1 else 1
+
+
+def _emit_convert(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    """Range note: y_i in [0, q_i) with q_i in the range of the target's path; then each partial sum reduces below 4p."""
+    sources, out, constants = pointers
+    terms, n = integers
+    em, b = ops.em, ops.b
+    last = ops.word(constants, terms)
+
+    def add_terms(sums: list[Sum], indices: list[Value], first: Value, count: Value) -> None:
+        with em.loop(count) as lp:
+            k = b.add(first, lp.index)
+            m = ops.word(constants, k)
+            row = b.mul(k, n)
+            for s, i in zip(sums, indices, strict=True):
+                s.set(ops.mac(s.get(), ops.load(sources, b.add(row, i)), m))
+
+    with em.vectors(n, ops.lanes, _unroll(ops, 4)) as indices:
+        sums = [Sum(ops, last) for _ in indices]
+        add_terms(sums, indices, em.i(0), em.umin(terms, em.i(TERMS)))
+        with em.loop(b.udiv(b.sub(terms, em.i(1)), em.i(TERMS))) as more:
+            first = b.mul(b.add(more.index, em.i(1)), em.i(TERMS))
+            for s in sums:
+                s.set(ops.restart(s.get()))
+            add_terms(sums, indices, first, em.umin(b.sub(terms, first), em.i(TERMS)))
+        for s, i in zip(sums, indices, strict=True):
+            ops.store(_divided(ops, s.get()), out, i)
+
+
+def _divided(ops: Pointwise, acc: Accumulator) -> Value:
+    """The sum over the path's radix, as a residue."""
+    if isinstance(ops, FloatOps):
+        return ops.reduce(acc)
+    return ops.csub(ops.csub(ops.montgomery(acc), ops.q2), ops.q)  # type: ignore[attr-defined]
+
+
+_convert = limb_kernel(3, 2, _emit_convert)
+
+
+@compiled
+def convert_row(record, sources, out, constants, terms, n):
+    """One target limb from `terms` adjacent rows of n words."""
+    _convert(record, sources, out, constants, terms, n)
+
+
+def _emit_scale(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    src, out, factor = pointers
+    centred, n = integers
+    em, b = ops.em, ops.b
+    w = ops.constant(ops.word(factor, 0))
+    half = b.select(b.icmp_unsigned("!=", centred, em.i(0)), ops.word(ops.record, limb.HALF), ops.zero())
+    with em.vectors(n, ops.lanes, _unroll(ops, 2)) as indices:
+        for i in indices:
+            ops.store(ops.add(ops.scale(ops.load(src, i), w), half), out, i)
+
+
+_scale = limb_kernel(3, 2, _emit_scale)
+
+
+@compiled
+def scale_row(record, src, out, factor, centred, n):
+    """out = w src (+ floor(q/2) if centred) mod q, w the residue at `factor`."""
+    _scale(record, src, out, factor, centred, n)
+
+
+@compiled
+def to_digits(ring, x, y, scales, first, limbs, centred, ntt, n):
+    """Rows y_i = x_i (Q/q_i)^-1 mod q_i for limbs first .. first+limbs-1 of a ring, plus floor(q_i/2) if centred.
+
+    scales: 4 words per limb, those of `LimbTable.scale_pair` when x is in the NTT domain, else the residue itself first.
+    """
+    for i in range(limbs):
+        record = load(ring, first + i)
+        src, dst, scale = x + 8 * i * n, y + 8 * i * n, scales + 32 * i
+        if ntt != 0:
+            ntt_inverse_scaled(record, src, dst, scale, centred)
+        else:
+            scale_row(record, src, dst, scale, centred, n)
+
+
+@compiled
+def copy_row(src, dst, n):
+    for i in range(n):
+        ustore(dst, i, uload(src, i))
+
+
+@compiled
+def _overflow(y, reciprocals, out, limbs, n):
+    """out = (2^55 + sum f_i) >> 56, f_i = (y_i R_i) >> (b_i + 7): how often Q fits the sum of the y_i Q/q_i.
+
+    reciprocals: R_i and b_i + 7 per limb. At most 255 limbs, so that the sum stays below 2^64.
+    """
+    for c in range(n):
+        ustore(out, c, np.uint64(1 << 55))
+    for i in range(limbs):
+        reciprocal, shift = uload(reciprocals, 2 * i), uload(reciprocals, 2 * i + 1)
+        row = y + 8 * i * n
+        for c in range(n):
+            v = uload(row, c)
+            high = mulhi(v, reciprocal)
+            if shift >= np.uint64(64):
+                f = high >> (shift - np.uint64(64))
+            else:
+                f = (high << (np.uint64(64) - shift)) | (v * reciprocal >> shift)
+            ustore(out, c, uload(out, c) + f)
+    for c in range(n):
+        ustore(out, c, uload(out, c) >> np.uint64(56))
+
+
+@entry
+def basis_extend(row):
+    """x, out, scratch, ring, targets, scales, matrix, reciprocals (0: no overflow row), limbs, new limbs, centred, n
+
+    scratch: one row per limb, and one for the overflow. matrix: per new limb a constant for each of them, and the last one.
+    """
+    x, out, y, ring, targets, scales, matrix = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
+    reciprocals, limbs, new, centred, n = row[7], row[8], row[9], row[10], row[11]
+    copy_row(x, out, limbs * n)
+    to_digits(ring, x, y, scales, 0, limbs, centred, 0, n)
+    terms = limbs
+    if reciprocals != 0:
+        _overflow(y, reciprocals, y + 8 * limbs * n, limbs, n)
+        terms += 1
+    for j in range(new):
+        convert_row(load(targets, j), y, out + 8 * (limbs + j) * n, matrix + 8 * j * (terms + 1), terms, n)
+
+
+@entry
+def decompose(row):
+    """x, digits, scratch, ring, targets, scales, matrix, limbs, all limbs, alpha, ntt, n
+
+    ring: the limbs of x, then the special ones. targets: the records that conversions use, [digit][limb]. matrix: [digit][limb][alpha + 1].
+    """
+    x, out, y, ring, targets, scales, matrix = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
+    limbs, wide, alpha, ntt, n = row[7], row[8], row[9], row[10], row[11]
+    to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
+    digits = (limbs + alpha - 1) // alpha
+    for j in range(wide):
+        for d in range(digits):
+            digit_row(ring, targets, matrix, x, y, out + 8 * (d * wide + j) * n, d, j, limbs, wide, alpha, ntt, n)
+
+
+@compiled
+def digit_row(ring, targets, matrix, x, y, out, d, j, limbs, wide, alpha, ntt, n):
+    """Limb j of digit d in the NTT domain."""
+    record = load(ring, j)
+    first = d * alpha
+    terms = min(alpha, limbs - first)
+    if first <= j < first + terms:  # the digit's own limb: x itself
+        if ntt != 0:
+            copy_row(x + 8 * j * n, out, n)
+        else:
+            ntt_forward(record, x + 8 * j * n, out)
+    else:
+        constants = matrix + 8 * (d * wide + j) * (alpha + 1)
+        convert_row(load(targets, d * wide + j), y + 8 * first * n, out, constants, terms, n)
+        ntt_forward(record, out, out)

@@ -1,0 +1,113 @@
+"""The inner product of gadget digits with a key, and key switching as one kernel.
+
+Keys are plain canonical residues, [digit][component b, a][key limb][n]. Key switching goes limb by limb: the digits of a target limb
+are converted into a few rows that stay in the cache, transformed, and multiplied with the key rows of that limb at once.
+"""
+
+# numba functions are typed by the signature they are compiled for: their Python parameters carry no annotations.
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from ren_backend_cpu.kernels.arith import Pointwise, limb_kernel
+from ren_backend_cpu.kernels.basis_conversion import Sum, digit_row, to_digits
+from ren_backend_cpu.kernels.emit import Value, load
+from ren_backend_cpu.kernels.jit import compiled, entry
+from ren_backend_cpu.kernels.ntt_call import ntt_forward
+
+
+def _emit_product(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    """Digit d lies at digits + d digit_stride, digit `own` at `row`; its key rows at key_b, key_a + d key_stride (all in words)."""
+    digits, row, key_b, key_a, out_b, out_a = pointers
+    own, count, digit_stride, key_stride, n = integers
+    em, b = ops.em, ops.b
+    unroll = 2 if ops.lanes > 1 else 1
+    room = em.i(ops.max_terms - 1)
+
+    def add_terms(sums: list[tuple[Sum, Sum]], indices: list[Value], first: Value, terms: Value) -> None:
+        with em.loop(terms) as lp:
+            d = b.add(first, lp.index)
+            x = b.select(b.icmp_signed("==", d, own), row, em.at(digits, b.mul(d, digit_stride)))
+            kb, ka = (em.at(k, b.mul(d, key_stride)) for k in (key_b, key_a))
+            for (sum_b, sum_a), i in zip(sums, indices, strict=True):
+                v = ops.load(x, i)
+                sum_b.set(ops.mac(sum_b.get(), v, ops.load(kb, i)))
+                sum_a.set(ops.mac(sum_a.get(), v, ops.load(ka, i)))
+
+    with em.vectors(n, ops.lanes, unroll) as indices:
+        sums = [(Sum(ops), Sum(ops)) for _ in indices]
+        add_terms(sums, indices, em.i(0), em.umin(count, room))
+        with em.loop(b.udiv(b.sub(count, em.i(1)), room)) as more:
+            first = b.mul(b.add(more.index, em.i(1)), room)
+            for pair in sums:
+                for s in pair:
+                    s.set(ops.restart(s.get()))
+            add_terms(sums, indices, first, em.umin(b.sub(count, first), room))
+        for (sum_b, sum_a), i in zip(sums, indices, strict=True):
+            ops.store(ops.reduce(sum_b.get()), out_b, i)
+            ops.store(ops.reduce(sum_a.get()), out_a, i)
+
+
+_product = limb_kernel(6, 5, _emit_product)
+
+
+@compiled
+def product_rows(record, digits, row, key_b, key_a, out_b, out_a, own, count, digit_stride, key_stride, n):
+    """out_b, out_a = the sums over d of digit d times its key rows (`_emit_product`)."""
+    _product(record, digits, row, key_b, key_a, out_b, out_a, own, count, digit_stride, key_stride, n)
+
+
+@entry
+def gadget_product(row):
+    """digits, key, b, a, ring, index, limbs, digit count, key limbs, n"""
+    digits, key, out_b, out_a, ring, index = row[0], row[1], row[2], row[3], row[4], row[5]
+    limbs, count, key_limbs, n = row[6], row[7], row[8], row[9]
+    for j in range(limbs):
+        offset = 8 * j * n
+        key_b = key + 8 * load(index, j) * n
+        key_a = key_b + 8 * key_limbs * n
+        x = digits + offset
+        product_rows(
+            load(ring, j),
+            x,
+            x,
+            key_b,
+            key_a,
+            out_b + offset,
+            out_a + offset,
+            -1,
+            count,
+            limbs * n,
+            2 * key_limbs * n,
+            n,
+        )
+
+
+@entry
+def key_switch(row):
+    """x, key, b, a, scratch, ring, targets, scales, matrix, index, limbs, all limbs, alpha, ntt, key limbs, n
+
+    As `decompose` and `gadget_product`. scratch: a row per limb of x, one per digit, and one for the limb of x itself.
+    """
+    x, key, out_b, out_a, y, ring, targets = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
+    scales, matrix, index, limbs, wide, alpha = row[7], row[8], row[9], row[10], row[11], row[12]
+    ntt, key_limbs, n = row[13], row[14], row[15]
+    to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
+    digits = (limbs + alpha - 1) // alpha
+    rows = y + 8 * limbs * n
+    for j in range(wide):
+        record, offset = load(ring, j), 8 * j * n
+        own, own_row = -1, rows
+        if j < limbs:
+            own, own_row = j // alpha, x + offset
+            if ntt == 0:
+                own_row = rows + 8 * digits * n
+                ntt_forward(record, x + offset, own_row)
+        for d in range(digits):
+            if d != own:
+                digit_row(ring, targets, matrix, x, y, rows + 8 * d * n, d, j, limbs, wide, alpha, ntt, n)
+        key_b = key + 8 * load(index, j) * n
+        key_a = key_b + 8 * key_limbs * n
+        product_rows(
+            record, rows, own_row, key_b, key_a, out_b + offset, out_a + offset, own, digits, n, 2 * key_limbs * n, n
+        )

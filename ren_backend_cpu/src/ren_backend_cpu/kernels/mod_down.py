@@ -1,0 +1,125 @@
+"""Division by dropped moduli: rescaling, and the mod-down of key switching.
+
+Limb by limb: the conversion of the dropped limbs to a kept limb, its transform and the final multiply-add follow each other while
+the row is in the cache.
+"""
+
+# numba functions are typed by the signature they are compiled for: their Python parameters carry no annotations.
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from ren_backend_cpu.kernels.arith import IfmaOps, Pointwise, limb_kernel
+from ren_backend_cpu.kernels.basis_conversion import convert_row, scale_row
+from ren_backend_cpu.kernels.emit import Value, load
+from ren_backend_cpu.kernels.jit import compiled, entry
+from ren_backend_cpu.kernels.ntt_call import ntt_forward, ntt_inverse_scaled
+
+
+def _difference_scaled(ops: Pointwise, x: Value, c: Value, w: tuple[Value, Value]) -> Value:
+    """(x - c) w, below 3q on the 52-bit path (which `_settle` or `_sum` brings below q), else below q."""
+    if isinstance(ops, IfmaOps):
+        return ops.lazy_scale(ops.b.sub(ops.b.add(x, ops.q), c), w)
+    return ops.scale(ops.sub(x, c), w)
+
+
+def _sum(ops: Pointwise, t: Value, z: Value) -> Value:
+    """t + z as a residue, t from `_difference_scaled`."""
+    if isinstance(ops, IfmaOps):
+        return ops.csub(ops.csub(ops.b.add(t, z), ops.q2), ops.q)  # below 4q
+    return ops.add(t, z)
+
+
+def _settle(ops: Pointwise, t: Value) -> Value:
+    return ops.csub(ops.csub(t, ops.q2), ops.q) if isinstance(ops, IfmaOps) else t
+
+
+def _unroll(ops: Pointwise) -> int:
+    return 2 if ops.lanes > 1 else 1
+
+
+def _emit_divide(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    x, c, out, constants = pointers
+    w = ops.constant(ops.word(constants, 0))
+    with ops.em.vectors(integers[0], ops.lanes, _unroll(ops)) as indices:
+        for i in indices:
+            ops.store(_settle(ops, _difference_scaled(ops, ops.load(x, i), ops.load(c, i), w)), out, i)
+
+
+def _emit_divide_add(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    x, c, z, out, constants = pointers
+    w = ops.constant(ops.word(constants, 0))
+    with ops.em.vectors(integers[0], ops.lanes, _unroll(ops)) as indices:
+        for i in indices:
+            t = _difference_scaled(ops, ops.load(x, i), ops.load(c, i), w)
+            ops.store(_sum(ops, t, ops.load(z, i)), out, i)
+
+
+def _emit_divide_add_scaled(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    x, c, z, out, constants = pointers
+    w, v = ops.constant(ops.word(constants, 0)), ops.constant(ops.word(constants, 1))
+    with ops.em.vectors(integers[0], ops.lanes, _unroll(ops)) as indices:
+        for i in indices:
+            t = _difference_scaled(ops, ops.load(x, i), ops.load(c, i), w)
+            ops.store(_sum(ops, t, ops.scale(ops.load(z, i), v)), out, i)
+
+
+def _emit_add_scaled(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    x, z, out, constants = pointers
+    w = ops.constant(ops.word(constants, 0))
+    with ops.em.vectors(integers[0], ops.lanes, _unroll(ops)) as indices:
+        for i in indices:
+            ops.store(ops.add(ops.load(x, i), ops.scale(ops.load(z, i), w)), out, i)
+
+
+#: divide(limb record, x, c, out, constants, n): out = (x - c) w, w the residue at `constants`.
+divide = limb_kernel(4, 1, _emit_divide)
+#: divide_add(limb record, x, c, z, out, constants, n): out = (x - c) w + z.
+divide_add = limb_kernel(5, 1, _emit_divide_add)
+#: divide_add_scaled(limb record, x, c, z, out, constants, n): out = (x - c) w + z v, v the residue after w.
+divide_add_scaled = limb_kernel(5, 1, _emit_divide_add_scaled)
+#: add_scaled(limb record, x, z, out, constants, n): out = x + z w.
+add_scaled = limb_kernel(4, 1, _emit_add_scaled)
+
+
+@compiled
+def dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n):
+    """The dropped limbs of x + P z as inputs of a centred conversion, in the rows of y.
+
+    scales: 4 words per dropped limb (`to_digits`). factors: P modulo each dropped limb.
+    """
+    for i in range(dropped):
+        record, j = load(ring, kept + i), kept + i
+        src, dst = x + 8 * j * n, y + 8 * i * n
+        if j < z_limbs:
+            add_scaled(record, src, z + 8 * j * n, dst, factors + 8 * i, n)
+            src = dst
+        if ntt != 0:
+            ntt_inverse_scaled(record, src, dst, scales + 32 * i, 1)
+        else:
+            scale_row(record, src, dst, scales + 32 * i, 1, n)
+
+
+@entry
+def mod_down(row):
+    """x, z, out, scratch, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n
+
+    scratch: a row per dropped limb, and one. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
+    for each dropped one, and the last. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
+    """
+    x, z, out, y, ring, targets, scales, factors = row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
+    matrix, constants, kept, dropped, z_limbs = row[8], row[9], row[10], row[11], row[12]
+    z_scaled, ntt, n = row[13], row[14], row[15]
+    dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
+    c = y + 8 * dropped * n
+    for j in range(kept):
+        record, offset = load(ring, j), 8 * j * n
+        convert_row(load(targets, j), y, c, matrix + 8 * j * (dropped + 1), dropped, n)
+        if ntt != 0:
+            ntt_forward(record, c, c)
+        if z_limbs == 0:
+            divide(record, x + offset, c, out + offset, constants + 16 * j, n)
+        elif z_scaled == 0:
+            divide_add(record, x + offset, c, z + offset, out + offset, constants + 16 * j, n)
+        else:
+            divide_add_scaled(record, x + offset, c, z + offset, out + offset, constants + 16 * j, n)

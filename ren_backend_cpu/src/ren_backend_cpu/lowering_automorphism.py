@@ -1,0 +1,27 @@
+"""Lowering of `automorphism`."""
+
+from __future__ import annotations
+
+from ren.engine.exec_unit import ExecUnit
+from ren.ops import Domain
+
+from ren_backend_cpu.features import target
+from ren_backend_cpu.kernels import automorphism as kernels
+from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
+from ren_backend_cpu.tables import ring_table
+
+
+def lower_automorphism(unit: ExecUnit) -> Lowered:
+    g, domain = parameters(unit, 2)
+    n, limbs = unit.ring.n, unit.ring.limbs
+    require(g % 2 == 1 and 0 < g < 2 * n, unit, f"g must be odd in [1, {2 * n}), got {g}")
+    check_operands(unit, (limbs * n,), (limbs * n,))
+    x, out = unit.inputs[0], unit.outputs[0]
+    if Domain(domain) is Domain.COEFF:
+        ring = ring_table(unit.ring)
+        row = (x, out, kernels.coefficient_index(n, g), ring.address, limbs, n)
+        return Lowered(kernels.automorphism_coeff, row, (ring,))
+    if n >= kernels.BLOCK and target().has("avx512f"):
+        row = (x, out, kernels.block_table(n, g), kernels.block_patterns(g), limbs, n)
+        return Lowered(kernels.automorphism_ntt_blocks, row)
+    return Lowered(kernels.automorphism_ntt, (x, out, kernels.ntt_index(n, g), limbs, n))
