@@ -32,7 +32,22 @@ class Node:
     pinned: made by `outside_capture` (keys): a captured function may reach it without being given it.
     """
 
-    __slots__ = ("op", "args", "params", "ring", "domain", "kind", "count", "device", "seed", "recipe", "realized", "serial", "pinned", "__weakref__")
+    __slots__ = (
+        "op",
+        "args",
+        "params",
+        "ring",
+        "domain",
+        "kind",
+        "count",
+        "device",
+        "seed",
+        "recipe",
+        "realized",
+        "serial",
+        "pinned",
+        "__weakref__",
+    )
 
     def __init__(
         self,
@@ -85,7 +100,9 @@ class Node:
 
     def __repr__(self) -> str:
         state = "realized" if self.realized is not None else f"{len(self.args)} operands"
-        return f"<Node {self.op} {self.kind} n={self.ring.n} limbs={self.ring.limbs} {self.domain} {self.device} {state}>"
+        return (
+            f"<Node {self.op} {self.kind} n={self.ring.n} limbs={self.ring.limbs} {self.domain} {self.device} {state}>"
+        )
 
 
 def postorder(roots: Sequence[Node]) -> list[Node]:

@@ -1,0 +1,178 @@
+"""Host-side arithmetic on run-time scalars: what a captured function does with a number that changes from call to call.
+
+During a capture a dynamic scalar is a `Deferred`: an expression over the scalars of the call. Arithmetic builds a longer
+expression; meeting a Poly turns it into a SCALAR slot whose residues are evaluated at each replay. Any use that would steer
+Python (truth, comparison, int(), indexing, hashing) raises, because the recorded plan holds one branch only.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from ren.engine.where import noted
+
+_CONTROL = 'ren.jit: a dynamic scalar steers Python control flow ({use} of {name}); its value changes between replays, the captured branch does not. Use scalars="recapture", or compute on it only.'
+
+
+class Deferred:
+    """A number known only when a plan runs.
+
+    sample: its value at capture (decides nothing, is only computed with). name: how messages call it.
+    evaluate(values) gives its value, where `values` are the scalars of the call in slot order.
+    """
+
+    __slots__ = ("sample", "name", "_apply", "_args")
+
+    def __init__(self, sample: Any, name: str, apply: Callable[..., Any] | None, args: tuple[Any, ...]) -> None:
+        self.sample = sample
+        self.name = name
+        self._apply = apply
+        self._args = args
+
+    @classmethod
+    def leaf(cls, index: int, sample: Any, name: str) -> Deferred:
+        """Scalar number `index` of the call."""
+        return cls(sample, name, None, (index,))
+
+    def evaluate(self, values: Sequence[Any], memo: dict[int, Any] | None = None) -> Any:
+        """The value for one call. Iterative, each shared part once."""
+        done: dict[int, Any] = {} if memo is None else memo
+        stack: list[Deferred] = [self]
+        while stack:
+            node = stack[-1]
+            if id(node) in done:
+                stack.pop()
+                continue
+            if node._apply is None:
+                done[id(node)] = values[node._args[0]]
+                continue
+            missing = [a for a in node._args if isinstance(a, Deferred) and id(a) not in done]
+            if missing:
+                stack.extend(missing)
+                continue
+            done[id(node)] = node._apply(*(done[id(a)] if isinstance(a, Deferred) else a for a in node._args))
+        return done[id(self)]
+
+    # -- arithmetic: a longer expression
+
+    def _binary(self, f: Callable[..., Any], other: Any, *, swap: bool = False) -> Any:
+        if not isinstance(other, (int, float, complex, Deferred)):
+            return NotImplemented
+        return deferred_call(f, other, self) if swap else deferred_call(f, self, other)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary(operator.add, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary(operator.add, other, swap=True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary(operator.sub, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary(operator.sub, other, swap=True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary(operator.mul, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary(operator.mul, other, swap=True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary(operator.truediv, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary(operator.truediv, other, swap=True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary(operator.floordiv, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary(operator.floordiv, other, swap=True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary(operator.mod, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary(operator.mod, other, swap=True)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary(operator.pow, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary(operator.pow, other, swap=True)
+
+    def __neg__(self) -> Deferred:
+        return deferred_call(operator.neg, self)  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Deferred:
+        return self
+
+    def __abs__(self) -> Deferred:
+        return deferred_call(abs, self)  # type: ignore[no-any-return]
+
+    def __round__(self, digits: int | None = None) -> Deferred:
+        return deferred_call(round, self, digits)  # type: ignore[no-any-return]
+
+    # -- printing does not steer anything
+
+    def __repr__(self) -> str:
+        return repr(self.sample)
+
+    def __str__(self) -> str:
+        return str(self.sample)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.sample, spec)
+
+    # -- control
+
+    def _refuse(self, use: str) -> NoReturn:
+        raise noted(RuntimeError(_CONTROL.format(use=use, name=self.name)))
+
+    def __bool__(self) -> bool:
+        self._refuse("truth test")
+
+    def __int__(self) -> int:
+        self._refuse("int()")
+
+    def __float__(self) -> float:
+        self._refuse("float()")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex()")
+
+    def __index__(self) -> int:
+        self._refuse("use as an index or count")
+
+    def __hash__(self) -> int:
+        self._refuse("hashing")
+
+    def __eq__(self, other: object) -> bool:
+        self._refuse("comparison")
+
+    def __lt__(self, other: object) -> bool:
+        self._refuse("comparison")
+
+    __le__ = __gt__ = __ge__ = __ne__ = __lt__  # type: ignore[assignment]
+
+
+def deferred_call(f: Callable[..., Any], *args: Any) -> Any:
+    """f(*args), now if every argument is known, else as a Deferred that calls f at each replay.
+
+    The way for code outside this module to compute on scalars that may be dynamic (rounding v * scale to an integer, checking a
+    bound): errors raised by f surface from the call that replays.
+    """
+    dynamic = [a for a in args if isinstance(a, Deferred)]
+    if not dynamic:
+        return f(*args)
+    sample = f(*(a.sample if isinstance(a, Deferred) else a for a in args))
+    return Deferred(sample, dynamic[0].name, f, args)
+
+
+def evaluate_all(recipes: Mapping[int, Deferred], values: Sequence[Any]) -> dict[int, Any]:
+    """The values of several expressions, shared parts once."""
+    memo: dict[int, Any] = {}
+    return {at: recipe.evaluate(values, memo) for at, recipe in recipes.items()}

@@ -1,0 +1,123 @@
+"""Memory that comes back: one pool of device memory per backend, by size class.
+
+A block returns when the last handle on it dies. The finaliser may run anywhere, also while this module holds its lock in the
+same thread (garbage collection), so returning is a single `deque.append`, which needs no lock.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ren.backend.buffer import Buffer
+from ren.backend.protocol import Backend, Memory
+from ren.engine.debug import POISON, poisoning
+
+#: Smallest class, in words.
+_SMALLEST = 64
+
+
+def size_class(words: int) -> int:
+    """The size that is allocated for `words`: eight classes per octave, so at most 1/8 is wasted."""
+    if words <= _SMALLEST:
+        return _SMALLEST
+    step = 1 << ((words - 1).bit_length() - 4)
+    return -(-words // step) * step
+
+
+def _default_limit() -> int:
+    """Words that may wait unused before a miss frees them: a quarter of the physical memory."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 32
+    except (ValueError, OSError, AttributeError):
+        return 1 << 27
+
+
+class Pool:
+    """Free memory of one backend.
+
+    hits, misses: how often `take` found a block or had to allocate (hits are approximate while several threads take at once).
+    allocated_words: what the backend has given and not got back.
+    """
+
+    def __init__(self, backend: Backend, limit_words: int | None = None) -> None:
+        self.backend = backend
+        self.limit_words = _default_limit() if limit_words is None else limit_words
+        self.hits = 0
+        self.misses = 0
+        self.allocated_words = 0
+        self._free: dict[int, deque[Memory]] = {}
+        self._give: dict[int, Any] = {}
+        self._lock = threading.RLock()
+
+    def take(self, words: int) -> Buffer:
+        """A handle on uninitialised memory of `words` words. Its memory returns to the pool when the handle and all views of it are gone."""
+        size = size_class(words)
+        try:
+            memory = self._free[size].pop()
+            self.hits += 1
+        except (KeyError, IndexError):
+            memory = self._allocate(size)
+        return Buffer(self.backend, memory, words, release=self._give[size])
+
+    def _allocate(self, size: int) -> Memory:
+        with self._lock:
+            self.misses += 1
+            if size not in self._free:
+                free = self._free[size] = deque()
+                self._give[size] = _poisoned_return(self.backend, free, size) if poisoning() else free.append
+            if self.free_words > self.limit_words:
+                self.trim()
+            try:
+                memory = self.backend.alloc(size)
+            except MemoryError:
+                self.trim()
+                memory = self.backend.alloc(size)
+            self.allocated_words += size
+            return memory
+
+    @property
+    def free_words(self) -> int:
+        """Words waiting to be taken."""
+        return sum(size * len(free) for size, free in list(self._free.items()))
+
+    def trim(self) -> None:
+        """Give all unused memory back to the backend."""
+        with self._lock:
+            for size, free in self._free.items():
+                while free:
+                    try:
+                        free.pop()
+                    except IndexError:
+                        break
+                    self.allocated_words -= size
+
+
+def _poisoned_return(backend: Backend, free: deque[Memory], size: int) -> Any:
+    pattern = np.full(size, POISON, np.uint64)
+
+    def give(memory: Memory) -> None:
+        backend.copyin(memory, 0, pattern)
+        free.append(memory)
+
+    return give
+
+
+_pools: WeakKeyDictionary[Backend, Pool] = WeakKeyDictionary()
+_pools_lock = threading.Lock()
+
+
+def pool_of(backend: Backend) -> Pool:
+    """The pool of a backend instance."""
+    pool = _pools.get(backend)
+    if pool is None:
+        with _pools_lock:
+            pool = _pools.get(backend)
+            if pool is None:
+                pool = _pools[backend] = Pool(backend)
+    return pool
