@@ -69,6 +69,18 @@ VARIABLES: dict[str, Variable] = {
             "restrict the CPU kernels to one kind of arithmetic: scalar, u64, float or ifma; unset: the fastest",
         ),
         Variable(
+            "REN_DEBUG_POISON",
+            Form.FLAG,
+            "1",
+            "overwrite temporaries when they die and outputs when they return to the pool (finds engine faults; slow)",
+        ),
+        Variable(
+            "REN_VALIDATE",
+            Form.FLAG,
+            "1",
+            "replay every unit on the reference backend and compare (finds backend faults; very slow)",
+        ),
+        Variable(
             "REN_TRACE_PLUGINS", Form.FLAG, "1", "print each step of plugin loading, with its time, to standard error"
         ),
     )

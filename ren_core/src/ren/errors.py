@@ -122,6 +122,18 @@ class KernelOperandError(RenError, ValueError):
     code = "kernel-operand"
 
 
+class ValidationError(RenError, RuntimeError):
+    """A unit did not compute what the reference backend computes (`validate=True`, REN_VALIDATE=1)."""
+
+    code = "validation-failed"
+
+
+class DonatedError(RenError, RuntimeError):
+    """A Poly was used after a jitted function was given its memory (`donate=`)."""
+
+    code = "donated"
+
+
 class ForkedProcessError(RenError, RuntimeError):
     """Something that cannot be used in a child process after a fork; start children with the `spawn` method."""
 
