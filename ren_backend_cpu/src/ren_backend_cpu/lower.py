@@ -1,0 +1,36 @@
+"""From units to kernel rows: one table over all kernels of this backend."""
+
+from __future__ import annotations
+
+from ren.engine.exec_unit import ExecUnit
+from ren.errors import KernelUnsupportedError
+
+from ren_backend_cpu import lower_elementwise, lower_transform
+from ren_backend_cpu.lowered import Lowered
+from ren_backend_cpu.lowering import Lowering
+
+LOWERINGS: dict[str, Lowering] = {
+    "elementwise": lower_elementwise.ELEMENTWISE,
+    "copy": lower_elementwise.COPY,
+    "ntt": lower_transform.NTT,
+    "intt": lower_transform.INTT,
+}
+
+
+def _lowering(unit: ExecUnit) -> Lowering:
+    found = LOWERINGS.get(unit.kernel)
+    if found is None:
+        raise KernelUnsupportedError(
+            f"backend 'cpu' has no kernel {unit.kernel!r}", subject=unit.kernel, hint=f"It has {', '.join(LOWERINGS)}"
+        )
+    return found
+
+
+def lower(unit: ExecUnit) -> Lowered:
+    """Check a unit and make its kernel row. Raises KernelUnsupportedError, or KernelOperandError for what breaks the contract."""
+    return _lowering(unit).lower(unit)
+
+
+def scratch_words(unit: ExecUnit) -> int:
+    """Scratch that the unit needs, in words."""
+    return _lowering(unit).scratch_words(unit)
