@@ -18,6 +18,7 @@ from ren.numtheory.crt import residues
 from ren.numtheory.primes import ntt_primes_above
 from ren.ops import Domain
 from ren.ring import RingSpec
+from ren.testing.programs import PROGRAMS, Program, random_program
 from ren.testing.vectors import (
     PATTERNS,
     generator,
@@ -85,54 +86,12 @@ def _unary(kernel: str, ring: RingSpec, patterns: tuple[str, ...] = PATTERNS) ->
 
 # -- element-wise ----------------------------------------------------------------------------------------------------
 
-#: (inputs, scalars, instructions, output registers): every opcode alone, then fused programs.
-_PROGRAMS: tuple[tuple[int, int, tuple[tuple[Any, ...], ...], tuple[int, ...]], ...] = (
-    (2, 0, (("add", 0, 1),), (2,)),
-    (2, 0, (("sub", 0, 1),), (2,)),
-    (1, 0, (("neg", 0),), (1,)),
-    (2, 0, (("mul", 0, 1),), (2,)),
-    (1, 0, (("mul", 0, 0),), (1,)),
-    (3, 0, (("mac", 0, 1, 2),), (3,)),
-    (1, 1, (("scale", 0, 0),), (1,)),
-    (1, 1, (("addc", 0, 0),), (1,)),
-    (1, 1, (("subc", 0, 0),), (1,)),
-    (1, 1, (("csub", 0, 0),), (1,)),
-    (0, 1, (("const", 0),), (0,)),
-    # the shapes that CKKS code fuses into: a product of ciphertexts (three outputs), 2 x x - 1, a sum of products with lazy accumulation at its worst
-    (4, 0, (("mul", 0, 2), ("mul", 0, 3), ("mac", 1, 2, 5), ("mul", 1, 3)), (4, 6, 7)),
-    (1, 2, (("mul", 0, 0), ("scale", 1, 0), ("subc", 2, 1)), (3,)),
-    (2, 0, (("mul", 0, 1), *(("mac", 0, 1, 2 + i) for i in range(39))), (41,)),
-    # an input and a middle register as results; a register read by several instructions
-    (2, 1, (("sub", 0, 1), ("neg", 2), ("add", 3, 3), ("csub", 4, 0), ("mul", 5, 2)), (0, 3, 6)),
-    (3, 2, (("const", 0), ("mac", 0, 1, 3), ("addc", 4, 1), ("neg", 5), ("sub", 6, 2), ("scale", 7, 0)), (8, 4)),
-)
-
-
-def random_program(rng: np.random.Generator) -> tuple[int, int, tuple[tuple[Any, ...], ...], tuple[int, ...]]:
-    """A legal element-wise program with 1 to 4 inputs, 0 to 3 scalars and up to 12 instructions."""
-    inputs, scalars = int(rng.integers(1, 5)), int(rng.integers(0, 4))
-    length = int(rng.integers(1, 13))
-    instructions: list[tuple[Any, ...]] = []
-    for position in range(length):
-        last = inputs + position
-        kinds = ("add", "sub", "neg", "mul", "mac") + (("scale", "addc", "subc", "csub", "const") if scalars else ())
-        opcode = kinds[int(rng.integers(len(kinds)))]
-        registers = [int(r) for r in rng.integers(0, last, 3)]
-        scalar = int(rng.integers(scalars)) if scalars else 0
-        shapes = {"neg": registers[:1], "mac": registers, "const": [scalar]}
-        shapes |= dict.fromkeys(("add", "sub", "mul"), registers[:2]) | dict.fromkeys(
-            ("scale", "addc", "subc", "csub"), [registers[0], scalar]
-        )
-        instructions.append((opcode, *shapes[opcode]))
-    results = {inputs + length - 1, *(int(r) for r in rng.integers(0, inputs + length, int(rng.integers(0, 3))))}
-    return inputs, scalars, tuple(instructions), tuple(sorted(results))
-
 
 def _elementwise(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
     for position, width in enumerate(legal):
         rng = generator("elementwise", n, width)
         ring = ring_of_width(n, width, 2)
-        fixed = _PROGRAMS if n <= 64 else _PROGRAMS[position % 2 :: 2]
+        fixed = PROGRAMS if n <= 64 else PROGRAMS[position % 2 :: 2]
         for program in (*fixed, random_program(rng), random_program(rng)):
             domain = (Domain.NTT, Domain.COEFF)[int(rng.integers(2))]
             yield elementwise_case(ring, program, domain, rng)
@@ -140,7 +99,7 @@ def _elementwise(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
 
 def elementwise_case(
     ring: RingSpec,
-    program: tuple[int, int, tuple[tuple[Any, ...], ...], tuple[int, ...]],
+    program: Program,
     domain: Domain,
     rng: np.random.Generator,
 ) -> KernelCase:
