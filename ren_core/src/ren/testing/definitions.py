@@ -137,6 +137,16 @@ def _conversions(rows: Rows, moduli: Sequence[int], mode: str) -> Ints:
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
 
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "add": lambda x, y: x + y,
+    "addc": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "subc": lambda x, y: x - y,
+    "csub": lambda x, y: y - x,
+    "mul": lambda x, y: x * y,
+}
+
+
 def _elementwise(
     ring: RingSpec, params: tuple[Any, ...], inputs: Sequence[Ints], scalars: Sequence[Ints]
 ) -> list[Ints]:
