@@ -57,6 +57,12 @@ VARIABLES: dict[str, Variable] = {
         ),
         Variable("REN_STRICT_PLUGINS", Form.FLAG, "1", "a faulty plugin is an error instead of one warning"),
         Variable(
+            "REN_KEY_BUDGET",
+            Form.INTEGER,
+            "4294967296",
+            "bytes that the evaluation keys of one engine may take; unset: half of the physical memory",
+        ),
+        Variable(
             "REN_CACHE_DIR",
             Form.TEXT,
             "/var/cache/ren",

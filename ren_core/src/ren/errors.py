@@ -215,6 +215,24 @@ class MemoryBudgetError(RenError, MemoryError):
     code = "memory-budget"
 
 
+class PossibleOverflowWarning(UserWarning):
+    """By its worst-case bound a value may exceed the modulus. Tighten the bound with `assume_bound`; strict_bounds=True makes it a CapacityError."""
+
+    code = "possible-overflow"
+
+
+class TransparentCiphertextWarning(UserWarning):
+    """A ciphertext that anybody can read, such as x - x or x * 0: its value is defined, but it hides nothing."""
+
+    code = "transparent-ciphertext"
+
+
+class ImaginaryPartWarning(UserWarning):
+    """Decoding to real numbers dropped imaginary parts that are too large to be noise."""
+
+    code = "imaginary-part"
+
+
 # -- programs --------------------------------------------------------------------------------------------------------
 
 
