@@ -1,0 +1,1 @@
+"""A backend for Ren that counts the kernels it runs."""
