@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -27,5 +28,21 @@ def test_page_is_up_to_date(page: str) -> None:
 def test_every_error_says_when_it_is_raised() -> None:
     from ren import errors
 
-    silent = [n for n, c in vars(errors).items() if isinstance(c, type) and c.__module__ == errors.__name__ and not c.__doc__]
+    silent = [
+        n for n, c in vars(errors).items() if isinstance(c, type) and c.__module__ == errors.__name__ and not c.__doc__
+    ]
     assert silent == []
+
+
+def test_how_to_shows_the_example_plugin_as_it_is() -> None:
+    text = (DOCS / "how-to" / "write-a-backend-plugin.md").read_text()
+    example = DOCS.parent / "tests" / "plugins" / "external_plugin"
+    blocks = re.findall(r"```\w+\n# (\S+)\n(.*?)```\n", text, re.DOTALL)
+    assert {name for name, _ in blocks} == {
+        "pyproject.toml",
+        "src/ren_counting/plugin.py",
+        "src/ren_counting/backend.py",
+        "tests/test_conformance.py",
+    }
+    for name, code in blocks:
+        assert code == (example / name).read_text(), name
