@@ -241,6 +241,11 @@ def manager() -> PluginManager:
     return _manager
 
 
+def plugins() -> tuple[PluginRecord, ...]:
+    """Every installed plugin with its state, reason, fix and kept cause: `ren plugins` as data. Never raises for a faulty one."""
+    return manager().records()
+
+
 @contextmanager
 def use_manager(replacement: PluginManager) -> Iterator[PluginManager]:
     """Make `replacement` the manager of this process for a while: for tests (see ren.testing.PluginTester)."""
