@@ -160,7 +160,7 @@ def _endless_words(seed: bytes, distribution: str, stream: int) -> Iterator[int]
 
 @lru_cache(maxsize=64)
 def gaussian_thresholds(sigma: str) -> tuple[int, ...]:
-    """Cumulative table of the discrete Gaussian: c_1 < c_2 < .. below 2^63 with |x| = #{k : u >= c_k} for a uniform 63-bit u.
+    """Cumulative table of the discrete Gaussian: c_1 <= c_2 <= .. below 2^63 with |x| = #{k : u >= c_k} for a uniform 63-bit u.
 
     c_(k+1) is Pr(|x| <= k) 2^63 rounded to the nearest integer, Pr(x) proportional to exp(-x^2 / (2 sigma^2)), computed with 80 digits. For
     sigma = 3.19 that makes 29 thresholds and a statistical distance of 2^-60.9 per sample.
