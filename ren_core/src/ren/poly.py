@@ -346,8 +346,9 @@ class Poly:
     def mod_raise(self, moduli: Sequence[int], mode: str = "exact") -> Poly:
         """The polynomial over this ring extended by `moduli`, in the coefficient domain.
 
-        mode "exact": the integers in [0, Q), up to the fixed-point rounding of `ren.ops`; "approximate": those plus a multiple of Q
-        below limbs * Q; "centred": with CRT factors taken centred. Raises InvalidRingError for moduli that do not fit.
+        mode "exact": the centred integers in (-Q/2, Q/2], by the fixed-point rounding of `ren.ops`; "approximate": the integers in
+        [0, Q) plus a multiple of Q below limbs * Q; "centred": as approximate with CRT factors taken centred. Raises
+        InvalidRingError for moduli that do not fit.
         """
         if mode not in _MODES:
             raise DomainError(f"mod_raise: mode must be one of {', '.join(_MODES)}, got {mode!r}", subject="mode")

@@ -249,7 +249,7 @@ class _Flow:
             while True:
                 if u == sink:
                     pushed = min(self._left[e] for e in path)
-                    for at, e in enumerate(path):
+                    for e in path:
                         self._left[e] -= pushed
                         self._left[e ^ 1] += pushed
                     full = next(at for at, e in enumerate(path) if not self._left[e])
