@@ -1,0 +1,26 @@
+"""Functions of the `ren.jit` namespace over `Program`: parse, load, run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from typing import Any
+
+from ren.program.program import Program
+
+
+def parse(text: str, *, source_name: str = "<unknown>") -> Program:
+    """Read program text (see Program.parse). source_name appears in error messages."""
+    return Program.parse(text, source_name=source_name)
+
+
+def load(path: str | os.PathLike[str]) -> Program:
+    """Read a program file (see Program.load)."""
+    return Program.load(path)
+
+
+def run(program: Program, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any) -> Any:
+    """`program.run(...)`."""
+    if not isinstance(program, Program):
+        raise TypeError(f"run takes a Program, got {type(program).__name__}")
+    return program.run(*args, workspace=workspace, entry=entry, **kwargs)
