@@ -5,6 +5,7 @@ Faults B47, B48, B49 and B50 of the fault catalogue, and the list of the first i
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import pytest
@@ -49,7 +50,25 @@ def half_registered(hook: str, error: str) -> str:
 
 
 CASES = {
-    "import error": ("import ren_no_such_module\n", "broken", "ModuleNotFoundError"),
+    "import error": ("raise ImportError('libfast.so.1: cannot open shared object file')\n", "broken", "libfast.so.1"),
+    "import of a missing module": (
+        "import ren_no_such_module\n",
+        "missing-dependency",
+        "No module named 'ren_no_such_module'",
+    ),
+    "import of a module Ren lacks": ("import ren.later\n", "incompatible", "No module named 'ren.later'"),
+    "import of a name Ren lacks": ("from ren.plugin import Later\n", "incompatible", "cannot import name 'Later'"),
+    "field of a later PluginInfo": (faulty("bad", "", later=1), "incompatible", "unexpected keyword argument 'later'"),
+    "method of a later registrar": (
+        faulty("bad", "@hookimpl\ndef ren_register_backends(registry): registry.add_later('x')\n"),
+        "incompatible",
+        "add_later",
+    ),
+    "argument of a later registrar": (
+        faulty("bad", "@hookimpl\ndef ren_register_backends(registry): registry.add_backend('x', 'm:a', later=1)\n"),
+        "incompatible",
+        "unexpected keyword argument 'later'",
+    ),
     "circular import": ("import ren_tester_ren_bad_bad as me\nme.later\nlater = 1\n", "broken", "AttributeError"),
     "syntax error": ("def (:\n", "broken", "SyntaxError"),
     "exit": ("raise SystemExit(3)\n", "broken", "SystemExit"),
@@ -175,6 +194,20 @@ def test_cause_is_kept_with_its_traceback() -> None:
         with pytest.raises(MissingPluginError, match="half way") as error:
             world.manager.lookup(Kind.PASS, "bad")
         assert error.value.__cause__ is cause
+
+
+def test_registrar_is_closed_after_its_hook() -> None:
+    text = faulty(
+        "bad",
+        "kept = []\n@hookimpl\ndef ren_register_handlers(registry):\n    kept.append(registry)\n    registry.add_handler('a.b', 'm:x')\n",
+    )
+    with PluginTester() as world:
+        world.plugin("bad", text)
+        assert world.record("bad").names == ("handler a.b",)
+        (registrar,) = sys.modules["ren_tester_bad_bad"].kept
+        with pytest.raises(RuntimeError, match="registration is over"):
+            registrar.add_handler("a.c", "m:x")
+        assert world.manager.registry.get(Kind.HANDLER, "a.c") is None
 
 
 def test_keyboard_interrupt_is_not_swallowed_and_loading_can_be_retried() -> None:
@@ -363,8 +396,6 @@ def test_raising_observer_neither_stops_the_run_nor_the_other_observers(hook: st
         world.plugin("a-bad", faulty("a-bad", f"@hookimpl\ndef {hook}(): raise ValueError('observer')\n"))
         world.plugin("b-good", faulty("b-good", f"seen = None\n@hookimpl\ndef {hook}({first}): seen.append({first})\n"))
         manager = world.manager
-        import sys
-
         sys.modules["ren_tester_b_good_b_good"].seen = seen  # type: ignore[attr-defined]
         with pytest.warns(PluginWarning, match=f"{hook} raised ValueError: observer") as caught:
             manager.notify(hook, **arguments)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -60,8 +63,6 @@ def world_of(text: str = DEVICES) -> PluginTester:
 
 
 def made(world: PluginTester) -> list[str]:
-    import sys
-
     return list(sys.modules["ren_tester_devices_devices"].made)
 
 
@@ -91,6 +92,30 @@ def test_a_backend_is_made_once_for_all_threads() -> None:
         for t in threads:
             t.join()
         assert len(found) == 8 and len(set(map(id, found))) == 1 and made(world) == ["mid"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_child_of_a_fork_is_not_stopped_by_a_lock_of_the_parent() -> None:
+    """Another thread is making a backend (and holds the locks) while this one forks."""
+    slow = DEVICES.replace("    def make():\n", "    def make():\n        entered.set(); leave.wait(20)\n").replace(
+        "made = []", "import threading\nmade = []\nentered, leave = threading.Event(), threading.Event()"
+    )
+    with world_of(slow) as world, world.active():
+        world.records()
+        module = sys.modules["ren_tester_devices_devices"]
+        thread = threading.Thread(target=lambda: get_backend("mid"))
+        thread.start()
+        assert module.entered.wait(20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads is the point here
+            child = os.fork()
+        if child == 0:
+            module.leave.set()
+            os._exit(0 if get_backend("mid").name == "mid" else 1)
+        status = os.waitpid(child, 0)[1]
+        module.leave.set()
+        thread.join()
+        assert os.waitstatus_to_exitcode(status) == 0 and get_backend("mid").name == "mid"
 
 
 @pytest.mark.parametrize(

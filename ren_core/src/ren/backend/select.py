@@ -5,6 +5,7 @@ An explicit device wins, then REN_BACKEND, then the registered backend with the 
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 import weakref
@@ -31,6 +32,16 @@ class _Selected:
 # Reentrant: the factory of one backend may ask for another.
 _lock = threading.RLock()
 _selected: weakref.WeakKeyDictionary[PluginManager, _Selected] = weakref.WeakKeyDictionary()
+
+
+def _after_fork() -> None:
+    """A thread of the parent may have held the lock; it does not exist in the child."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import re
 import sys
 import time
 import traceback
@@ -82,6 +83,7 @@ def examine(candidate: Candidate, trace: Callable[[str, str], None]) -> None:
         candidate.refuse(State.DISABLED, "switched off by REN_PLUGINS or REN_DISABLE_PLUGINS", "")
         return
     step = "importing it"
+    registrar: Registrar | None = None
     try:
         started = time.perf_counter()
         candidate.module = found.entry_point.load()
@@ -103,13 +105,17 @@ def examine(candidate: Candidate, trace: Callable[[str, str], None]) -> None:
         for name in hookspecs.REGISTRATION_HOOKS:
             step = f"calling {name}"
             getattr(candidate.hooks.hook, name)(registry=registrar)
-        candidate.entries = registrar.entries
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin may raise anything, SystemExit included; the host goes on
         candidate.stale = _is_stale(candidate.record, error)
-        candidate.refuse(State.BROKEN, f"{step} raised {_describe(error)}", _broken_fix(candidate), error)
+        state, fix = _judge(candidate, error)
+        candidate.refuse(state, f"{step} raised {_describe(error)}", fix, error)
         return
+    finally:
+        if registrar is not None:
+            registrar.close()
+    candidate.entries = registrar.entries
     missing = [name for name in info.requires if not _importable(name)]
     if missing:
         fix = (
@@ -230,14 +236,36 @@ def _is_stale(record: PluginRecord, error: BaseException) -> bool:
     return isinstance(error, ModuleNotFoundError) and bool(error.name) and f"{module}.".startswith(f"{error.name}.")
 
 
-def _broken_fix(candidate: Candidate) -> str:
+def _judge(candidate: Candidate, error: BaseException) -> tuple[State, str]:
+    """The state and the fix for a plugin that raised `error`."""
     record = candidate.record
+    disable = advice_to_disable(record)
     if candidate.stale:
         return (
-            f"Its entry point is stale (the module is gone): reinstall {record.distribution}, or remove its left-over metadata folder. "
-            + advice_to_disable(record)
+            State.BROKEN,
+            f"Its entry point is stale (the module is gone): reinstall {record.distribution}, or remove its left-over metadata folder. {disable}",
         )
-    return f"Report it to the authors of {record.distribution}. {advice_to_disable(record)}"
+    if _from_another_version(error):
+        return (
+            State.INCOMPATIBLE,
+            f"It was written for another version of Ren (this one has hook API {_host_api()}): upgrade one of the two. {disable}",
+        )
+    own = record.value.partition(":")[0].partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.partition(".")[0] not in (own, "ren"):
+        return State.MISSING_DEPENDENCY, f"Install {error.name.partition('.')[0]}. {disable}"
+    return State.BROKEN, f"Report it to the authors of {record.distribution}. {disable}"
+
+
+def _from_another_version(error: BaseException) -> bool:
+    """Whether the plugin used something of `ren.plugin`, or of all of Ren, that does not exist here."""
+    if isinstance(error, ImportError):
+        return bool(error.name) and f"{error.name}.".startswith("ren.")
+    if isinstance(error, AttributeError):
+        return isinstance(error.obj, Registrar)
+    return (
+        isinstance(error, TypeError)
+        and re.match(r"(PluginInfo|Registrar)\.\w+\(\) got an unexpected keyword", str(error)) is not None
+    )
 
 
 def tracer() -> Callable[[str, str], None]:

@@ -8,6 +8,7 @@ and what is left is merged. Loading happens once, at the first look-up, under a 
 from __future__ import annotations
 
 import difflib
+import os
 import threading
 import time
 import warnings
@@ -105,6 +106,13 @@ class PluginManager:
                 raise
             except BaseException as error:  # noqa: BLE001 - an observer may raise anything, SystemExit included
                 self._observer_failed(key, hook, error)
+
+    def renew_locks(self) -> None:
+        """In a child process after a fork: another thread of the parent may have held them, and it does not exist here."""
+        self._lock = threading.RLock()
+        self._loading = False
+        if self._registry is not None:
+            self._registry.renew_lock()
 
     # -- loading -----------------------------------------------------------------------------------------------------
 
@@ -239,6 +247,17 @@ def manager() -> PluginManager:
             if _manager is None:
                 _manager = PluginManager()
     return _manager
+
+
+def _after_fork() -> None:
+    global _manager_lock
+    _manager_lock = threading.Lock()
+    if _manager is not None:
+        _manager.renew_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def plugins() -> tuple[PluginRecord, ...]:

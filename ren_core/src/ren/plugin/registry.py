@@ -88,6 +88,11 @@ class Registrar:
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.entries: dict[tuple[Kind, str], Entry] = {}
+        self._open = True
+
+    def close(self) -> None:
+        """End the transaction: a plugin that kept the registrar cannot add to it later."""
+        self._open = False
 
     def add_backend(
         self, name: str, factory: Factory, *, priority: int = 0, probe: Factory | None = None, summary: str = ""
@@ -144,6 +149,8 @@ class Registrar:
         if not isinstance(name, str) or not name or name != name.strip():
             raise TypeError(f"add_{kind}: the name must be a non-empty str, got {name!r}")
         _check_target(f"add_{kind}({name!r}): factory", factory)
+        if not self._open:
+            raise RuntimeError(f"add_{kind}({name!r}): registration is over; names are registered inside the hook only")
         if (kind, name) in self.entries:
             raise ValueError(f"add_{kind}({name!r}): the plugin registered this name already")
         self.entries[kind, name] = Entry(
@@ -167,6 +174,10 @@ class Registry:
     def __init__(self) -> None:
         self._entries: dict[tuple[Kind, str], Entry] = {}
         self._made: dict[tuple[Kind, str], Any] = {}
+        self._lock = threading.RLock()
+
+    def renew_lock(self) -> None:
+        """In a child process after a fork (PluginManager.renew_locks)."""
         self._lock = threading.RLock()
 
     def merge(self, entries: Iterable[Entry]) -> None:
