@@ -6,15 +6,15 @@ from ren.engine.exec_unit import ExecUnit
 
 from ren_backend_cpu.kernels import ntt
 from ren_backend_cpu.kernels.jit import Entry
-from ren_backend_cpu.lowered import Lowered
-from ren_backend_cpu.lowering import Lowering, check_words, parameters
+from ren_backend_cpu.lowered import Lowered, check_operands, parameters
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
 
 def _lower(unit: ExecUnit, kernel: Entry) -> Lowered:
     parameters(unit, 0)
     n, limbs = unit.ring.n, unit.ring.limbs
-    check_words(unit, (limbs * n,), (limbs * n,))
+    check_operands(unit, (limbs * n,), (limbs * n,))
     table = ring_table(unit.ring)
     return Lowered(kernel, (table.address, limbs, 8 * n, unit.inputs[0], unit.outputs[0]), (table,))
 

@@ -126,7 +126,7 @@ class IfmaOps(Pointwise):
         self.right, self.left, self.mu = s(limb.BARRETT52_RIGHT), s(limb.BARRETT52_LEFT), s(limb.BARRETT52)
         self.inv, self.frac, self.qinv = s(limb.INV52), s(limb.FRAC52), s(limb.QINV52)
         self.r, self.r_shoup = s(limb.R52), s(limb.R52_SHOUP)
-        self.mask = const(self.ty, (1 << 52) - 1)
+        self.mask, self.shift52 = const(self.ty, (1 << 52) - 1), const(self.ty, 52)
 
     def lo(self, acc: Value, a: Value, b: Value) -> Value:
         """acc + low 52 bits of the product of the low 52 bits of a and b."""
@@ -165,7 +165,7 @@ class IfmaOps(Pointwise):
     def montgomery(self, acc: Accumulator) -> Value:
         """The sum times 2^-52, in [0, (terms / 4 + 1) q + terms]."""
         b = self.b
-        hi = b.add(acc[1], b.lshr(acc[0], const(self.ty, 52)))
+        hi = b.add(acc[1], b.lshr(acc[0], self.shift52))
         m = self.lo(self.zero(), acc[0], self.qinv)
         return b.sub(b.add(hi, self.q), self.hi(self.zero(), m, self.q))
 

@@ -203,6 +203,28 @@ def uload(typingctx: Any, address: Any, index: Any) -> Any:
 
 
 @intrinsic
+def store(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store an int64 word at address + 8 * index."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        em.vstore(args[2], em.ptr(args[0]), args[1], I64)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def stack_words(typingctx: Any, count: Any) -> Any:
+    """Address of `count` words that live until the calling function returns. Not in a loop."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        return builder.ptrtoint(builder.alloca(I64, size=args[0]), I64)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def ustore(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
     """Store a uint64 word at address + 8 * index."""
 
@@ -212,6 +234,29 @@ def ustore(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def address_of(typingctx: Any, row: Any) -> Any:
+    """The address in a pointer argument of an entry."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        return builder.ptrtoint(args[0], I64)
+
+    return types.int64(row), codegen
+
+
+@intrinsic
+def copy_words(typingctx: Any, src: Any, dst: Any, count: Any) -> Any:
+    """Copy `count` 64-bit words between addresses (memmove)."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        src, dst = (builder.inttoptr(a, I8.as_pointer()) for a in args[:2])
+        cgutils.raw_memmove(builder, dst, src, args[2], em.i(8))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic

@@ -1,0 +1,85 @@
+"""Plans as tables, and the runner that binds memory to slots and makes one call.
+
+Bindings are checked here, in Python: a wrong address ends the process.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+from ren.backend.protocol import View
+from ren.engine.exec_unit import ExecUnit, Operand
+from ren.errors import KernelOperandError
+
+from ren_backend_cpu.kernels import drive as kernel
+from ren_backend_cpu.lower import lower
+from ren_backend_cpu.memory import CpuMemory
+
+
+class Runner:
+    """Runs units over slots: call it with one view per slot. Immutable, so any number of threads may call it at once."""
+
+    def __init__(self, units: Sequence[ExecUnit], slot_words: Sequence[int]) -> None:
+        code: list[tuple[int, int, int]] = []
+        operands: list[tuple[int, int]] = []
+        keep: list[object] = []
+        for unit in units:
+            for o in unit.operands:
+                if not 0 <= o.slot < len(slot_words) or o.offset < 0 or o.offset + o.words > slot_words[o.slot]:
+                    raise KernelOperandError(f"{unit.kernel}: {o} does not fit its slot", subject=unit.kernel)
+            lowered = lower(unit)
+            keep.append(lowered)
+            code.append((lowered.kernel.address, len(operands), len(lowered.arguments)))
+            for argument in lowered.arguments:
+                if isinstance(argument, Operand):
+                    operands.append((argument.slot + 1, 8 * argument.offset))
+                elif isinstance(argument, np.ndarray):
+                    operands.append((0, argument.ctypes.data))
+                else:
+                    operands.append((0, argument))
+        self._code = np.array(code, np.int64).reshape(-1, 3)
+        self._operands = np.array(operands, np.int64).reshape(-1, 2)
+        longest = max((c[2] for c in code), default=0)
+        self._header = np.array([len(code), longest, self._code.ctypes.data, self._operands.ctypes.data], np.int64)
+        self._plan = int(self._header.ctypes.data)
+        self._slot_words = tuple(slot_words)
+        self._keep = keep
+        self._drive = kernel.drive
+
+    def __call__(self, views: Sequence[View]) -> None:
+        """Run on bound memory. Raises KernelOperandError for a missing view or one that does not fit; nothing has run then."""
+        slots = array("q", (0,))
+        append = slots.append
+        try:
+            for (memory, offset), words in zip(views, self._slot_words, strict=True):
+                if offset < 0 or offset + words > memory.words:
+                    raise KernelOperandError(
+                        f"slot {len(slots) - 1} needs {words} words at {offset}, its memory has {memory.words}"
+                    )
+                append(memory.address + 8 * offset)
+        except (ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, KernelOperandError):
+                raise
+            raise self._bad_views(views) from error
+        self._drive(self._plan, slots.buffer_info()[0])
+
+    def _bad_views(self, views: Sequence[View]) -> KernelOperandError:
+        count = len(self._slot_words)
+        if len(views) != count:
+            return KernelOperandError(f"{count} slots, got {len(views)} views")
+        wrong = next((v for v in views if not (isinstance(v, tuple) and isinstance(v[0], CpuMemory))), None)
+        return KernelOperandError(f"a view must be (CpuMemory, word offset), got {wrong!r}")
+
+
+def run_alone(unit: ExecUnit) -> Runner:
+    """A runner of one unit that takes a view per operand, in the order of ExecUnit.operands."""
+    places = [Operand(k, 0, o.words) for k, o in enumerate(unit.operands)]
+    ends = [len(unit.inputs), len(unit.scalars), len(unit.outputs), len(unit.scratch)]
+    groups = []
+    for count in ends:
+        groups.append(tuple(places[:count]))
+        places = places[count:]
+    apart = ExecUnit(unit.kernel, unit.ring, unit.params, *groups)
+    return Runner([apart], [o.words for o in unit.operands])
