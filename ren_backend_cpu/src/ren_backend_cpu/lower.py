@@ -5,7 +5,16 @@ from __future__ import annotations
 from ren.engine.exec_unit import ExecUnit
 from ren.errors import KernelUnsupportedError
 
-from ren_backend_cpu import lower_elementwise, lower_transform
+from ren_backend_cpu import (
+    lower_automorphism,
+    lower_conversion,
+    lower_elementwise,
+    lower_float,
+    lower_key_switch,
+    lower_mod_down,
+    lower_sampling,
+    lower_transform,
+)
 from ren_backend_cpu.lowered import Lowered
 from ren_backend_cpu.lowering import Lowering
 
@@ -14,6 +23,15 @@ LOWERINGS: dict[str, Lowering] = {
     "copy": lower_elementwise.COPY,
     "ntt": lower_transform.NTT,
     "intt": lower_transform.INTT,
+    "automorphism": lower_automorphism.AUTOMORPHISM,
+    "mod_down": lower_mod_down.MOD_DOWN,
+    "basis_extend": lower_conversion.BASIS_EXTEND,
+    "decompose": lower_conversion.DECOMPOSE,
+    "gadget_product": lower_key_switch.GADGET_PRODUCT,
+    "key_switch": lower_key_switch.KEY_SWITCH,
+    "sample": lower_sampling.SAMPLE,
+    "from_float": lower_float.FROM_FLOAT,
+    "lift": lower_float.LIFT,
 }
 
 

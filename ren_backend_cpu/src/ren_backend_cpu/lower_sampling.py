@@ -18,6 +18,7 @@ from ren.numtheory.sampling import (
 from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb, sampling
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
 
@@ -63,3 +64,6 @@ def residue_limits(moduli: tuple[int, ...], bound: int) -> NDArray[np.int64]:
         # Only moduli no wider than the samples need a quotient; sigma is at most 64, so bound < 2^10 and 2 bound + q < 2^12.
         rows.append((q, 0, 0) if bound < q else (q, -(-bound // q) * q, (1 << 32) // q + 1))
     return np.array(rows, np.int64).reshape(-1)
+
+
+SAMPLE = Lowering(lower_sample, scratch_sample)

@@ -16,6 +16,7 @@ from ren_backend_cpu.features import MIN_VECTOR_N, target
 from ren_backend_cpu.kernels import basis_conversion as kernels
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import LimbTable, aligned_words, limb_table, ring_table
 
 Words = NDArray[np.uint64]
@@ -163,3 +164,7 @@ def lower_decompose(unit: ExecUnit) -> Lowered:
         *(limbs, wide.limbs, alpha, int(domain is Domain.NTT), n),
     )
     return Lowered(kernels.decompose, row, (ring, gadget))
+
+
+BASIS_EXTEND = Lowering(lower_basis_extend, scratch_basis_extend)
+DECOMPOSE = Lowering(lower_decompose, scratch_decompose)

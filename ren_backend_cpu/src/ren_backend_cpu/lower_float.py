@@ -8,8 +8,9 @@ from ren.engine.exec_unit import ExecUnit
 from ren_backend_cpu.features import MIN_VECTOR_N, target
 from ren_backend_cpu.kernels import host_float as kernels
 from ren_backend_cpu.kernels import limb
+from ren_backend_cpu.lower_conversion import NARROW
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters
-from ren_backend_cpu.lowering_conversion import NARROW
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
 
@@ -44,3 +45,7 @@ def lower_lift(unit: ExecUnit) -> Lowered:
     records = [ring.limbs[i].address for i in (0, 1, 2 if check else 1)]
     row = (x, out, *records, np.array(constants, np.uint64), int(check), n)
     return Lowered(kernels.lift_ifma if fast else kernels.lift, row, (ring,))
+
+
+FROM_FLOAT = Lowering(lower_from_float)
+LIFT = Lowering(lower_lift)

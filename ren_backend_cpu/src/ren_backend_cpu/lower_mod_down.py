@@ -9,8 +9,9 @@ from ren.engine.exec_unit import ExecUnit
 from ren.ops import Domain
 
 from ren_backend_cpu.kernels import mod_down as kernels
+from ren_backend_cpu.lower_conversion import Conversion, digit_scales
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
-from ren_backend_cpu.lowering_conversion import Conversion, digit_scales
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import limb_table, ring_table
 
 
@@ -41,3 +42,6 @@ def lower_mod_down(unit: ExecUnit) -> Lowered:
         *(kept, k, z_limbs, int(z_limbs > kept), int(domain is Domain.NTT), n),
     )
     return Lowered(kernels.mod_down, row, (ring, conversion))
+
+
+MOD_DOWN = Lowering(lower_mod_down, scratch_mod_down)

@@ -9,8 +9,9 @@ from ren.engine.exec_unit import ExecUnit
 from ren.ops import Domain
 
 from ren_backend_cpu.kernels import inner_product as kernels
+from ren_backend_cpu.lower_conversion import Gadget, digit_bounds
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
-from ren_backend_cpu.lowering_conversion import Gadget, digit_bounds
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
 
@@ -64,3 +65,7 @@ def lower_key_switch(unit: ExecUnit) -> Lowered:
         *(np.array(index, np.int64), limbs, wide.limbs, alpha, int(domain is Domain.NTT), key_limbs, n),
     )
     return Lowered(kernels.key_switch, row, (ring, gadget))
+
+
+GADGET_PRODUCT = Lowering(lower_gadget_product)
+KEY_SWITCH = Lowering(lower_key_switch, scratch_key_switch)

@@ -8,6 +8,7 @@ from ren.ops import Domain
 from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import automorphism as kernels
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
+from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
 
@@ -25,3 +26,6 @@ def lower_automorphism(unit: ExecUnit) -> Lowered:
         row = (x, out, kernels.block_table(n, g), kernels.block_patterns(g), limbs, n)
         return Lowered(kernels.automorphism_ntt_blocks, row)
     return Lowered(kernels.automorphism_ntt, (x, out, kernels.ntt_index(n, g), limbs, n))
+
+
+AUTOMORPHISM = Lowering(lower_automorphism)
