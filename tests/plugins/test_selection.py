@@ -13,7 +13,8 @@ import pytest
 from ren.backend.capability import DeviceFacts
 from ren.backend.reference import ReferenceBackend
 from ren.backend.select import backends, default_device, facts, get_backend
-from ren.errors import BackendUnavailableError, PluginWarning
+from ren.errors import BackendUnavailableError, MissingPluginError, PluginWarning
+from ren.plugin.registry import Kind
 from ren.testing import PluginTester
 
 DEVICES = """
@@ -194,6 +195,21 @@ def test_facts_are_consistent() -> None:
         DeviceFacts(False, True, False, False, "x")
     with pytest.raises(ValueError, match="reason"):
         DeviceFacts(True, True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "home"),
+    [
+        (Kind.BACKEND, "cpu", "ren_backend_cpu"),
+        (Kind.BACKEND, "cuda", "ren_backend_cuda[cuda]"),
+        (Kind.FRONTEND, "torch", "ren_frontend_torch[torch]"),
+        (Kind.PASS, "eliminate-dead-values", "ren_passes"),
+    ],
+)
+def test_name_of_an_absent_plugin_of_ours_says_what_to_install(kind: Kind, name: str, home: str) -> None:
+    with PluginTester() as world, pytest.raises(MissingPluginError) as error:
+        world.manager.lookup(kind, name)
+    assert f'pip install -e "./{home}"' in str(error.value)
 
 
 def test_no_plugins_at_all_leaves_the_reference_backend() -> None:

@@ -28,6 +28,14 @@ from ren.plugin.discover import collapse, installed, normalise
 from ren.plugin.registry import CORE, Entry, Kind, Registrar, Registry
 from ren.plugin.report import PluginRecord, State
 
+#: Where Ren's own names live, for those who installed only some of its distributions.
+_HOMES = {
+    (Kind.BACKEND, "cpu"): "ren_backend_cpu",
+    (Kind.BACKEND, "cuda"): "ren_backend_cuda[cuda]",
+    (Kind.FRONTEND, "torch"): "ren_frontend_torch[torch]",
+    (Kind.PASS, ""): "ren_passes",
+}
+
 ReadEntryPoints = Callable[[], Iterable[tuple[EntryPoint, str, str]]]
 
 
@@ -86,7 +94,13 @@ class PluginManager:
             error.__cause__ = next((r.cause for r in blamed if r.cause is not None), None)
             return error
         close = difflib.get_close_matches(name, [e.name for e in self.registry.all(kind)], n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else "`ren plugins` lists what is installed"
+        home = _HOMES.get((kind, name)) or (
+            _HOMES[kind, ""] if kind is Kind.PASS and not self.registry.all(kind) else None
+        )
+        if home is not None:
+            hint = f'Run in a clone of Ren: pip install -e "./{home}"'
+        else:
+            hint = f"Did you mean {close[0]!r}?" if close else "`ren plugins` lists what is installed"
         return MissingPluginError(
             f"There is no {kind} {name!r}, and no installed plugin names one. Available: {known}",
             subject=name,
