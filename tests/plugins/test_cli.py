@@ -94,3 +94,30 @@ def test_warmup(capsys: pytest.CaptureFixture[str]) -> None:
             assert capsys.readouterr().out == "reference: nothing to compile\n"
             assert main(["warmup", "--device", "tpu"]) == 1
             assert "[backend-unavailable]" in capsys.readouterr().err
+
+
+WRONG = LOUD.replace("loud", "wrong").replace(
+    "    def warmup(self, progress):",
+    "    def copyout(self, memory, offset, words):\n        return super().copyout(memory, offset, words) * 0\n    def later(self, progress):",
+)
+RAISING = WRONG.replace("wrong", "raising").replace(
+    "return super()", "raise OSError('cable unplugged')\n        return super()"
+)
+
+
+@pytest.mark.filterwarnings("ignore:transparent-ciphertext")
+def test_check_computes_on_every_device_and_finds_the_wrong_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with PluginTester(REN_BAKEND="cpu") as world:
+        world.plugin("bad", "raise ValueError('no')")
+        world.plugin("raising", RAISING)
+        world.plugin("wrong", WRONG)
+        with world.active():
+            assert main(["check", "--device", "reference"]) == 0
+            assert "reference   ok" in capsys.readouterr().out
+            assert main(["check"]) == 1
+            lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("  raising     FAILED  OSError: cable unplugged") for line in lines)
+    assert any(line.startswith("  wrong       FAILED") for line in lines)
+    assert any(line.startswith("  reference   ok ") for line in lines)
+    assert any("REN_BAKEND is set, but Ren has no such variable" in line for line in lines)
+    assert any("'bad'" in line and "ValueError: no" in line for line in lines)
