@@ -1,0 +1,448 @@
+"""Arithmetic on ciphertexts: levels, scales and bounds are decided here, polynomials are combined lazily.
+
+Every function takes the engine (parameters, keys, policy) first. Those that carry out a Python operator return NotImplemented for operands they do not know.
+A value is handled as its list of parts: (b, a) of a Ciphertext, (b, a, c) of a CiphertextProduct, (m,) of a Plaintext.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ren.engine.deferred import Deferred, deferred_call
+from ren.errors import EncodingError, LevelExhaustedError, UnsupportedOperandError
+from ren.ops import Op
+from ren.poly import Poly
+from ren.schemes.ckks import alignment, key_switching
+from ren.schemes.ckks.alignment import Adjustment, scaled_integer
+from ren.schemes.ckks.batch import CiphertextBatch
+from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
+from ren.schemes.ckks.context import require_key
+from ren.schemes.ckks.keys import RelinearizationKey
+from ren.schemes.ckks.plaintext import Plaintext, as_number, magnitude
+from ren.schemes.ckks.scale import Scale
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.engine import PublicEngine
+
+Encrypted = Ciphertext | CiphertextProduct
+Parts = tuple[Poly, ...]
+
+
+# -- values as parts -------------------------------------------------------------------------------------------------
+
+
+def parts(x: Encrypted | Plaintext) -> Parts:
+    """(b, a), (b, a, c) or (m,)."""
+    if type(x) is Ciphertext:
+        return x.b, x.a
+    if isinstance(x, Plaintext):
+        assert x.poly is not None
+        return (x.poly,)
+    return (x.b, x.a, x.c) if isinstance(x, CiphertextProduct) else (x.b, x.a)
+
+
+def build(p: Parts, level: int, scale: Scale, slots: int, key_id: str, bound: float, is_real: bool) -> Encrypted:
+    if len(p) == 2:
+        return Ciphertext(p[1], p[0], level, scale, slots, key_id, bound, is_real)
+    return CiphertextProduct(p[1], p[0], p[2], level, scale, slots, key_id, bound, is_real)
+
+
+def _apply(adjustment: Adjustment, p: Parts) -> Parts:
+    return p if adjustment.free and not adjustment.drop else tuple(map(adjustment.apply, p))
+
+
+def _classify(engine: PublicEngine, x: Encrypted, other: Any, operation: str) -> Any:
+    """`other` as an Encrypted, an encoded Plaintext, or a number; arrays stay arrays (a list marks them). NotImplemented for the rest."""
+    if isinstance(other, (Ciphertext, CiphertextProduct)):
+        require_key(x.key_id, other.key_id, operation, "the second operand")
+        return other
+    if isinstance(other, Plaintext):
+        if other.poly is None:
+            return other
+        engine.require_params(other.params_id, operation)
+        return other
+    if isinstance(other, (int, float, complex, Deferred)):
+        return other
+    if isinstance(other, (CiphertextBatch, Poly)) or isinstance(other, (str, bytes)):
+        return NotImplemented
+    if getattr(other, "ndim", None) == 0 or (hasattr(other, "__index__") and not hasattr(other, "ndim")):
+        return as_number(other)
+    if isinstance(other, (list, tuple, range)) or hasattr(other, "__array__"):
+        return _Array(other)
+    return NotImplemented
+
+
+class _Array:
+    """Marks values that need encoding."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+
+def _number_of(other: Any) -> tuple[Any, float, Any] | None:
+    """(value, bound, sample) of a number or a constant plaintext, else None."""
+    if isinstance(other, Plaintext):
+        if other.poly is not None:
+            return None
+        value = other.value
+        return value, magnitude(value, other.bound), value.sample if isinstance(value, Deferred) else value
+    if isinstance(other, Deferred):
+        return other, magnitude(other, math.inf), other.sample
+    if isinstance(other, (int, float, complex)):
+        if type(other) is not int:
+            other = as_number(other)
+        return other, magnitude(other, 0.0), other
+    return None
+
+
+# -- addition --------------------------------------------------------------------------------------------------------
+
+
+def add(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
+    """x + other. Level: the deeper operand's. Scale: aligned exactly (`ren.schemes.ckks.alignment`)."""
+    if type(other) is Ciphertext and type(x) is Ciphertext and x.key_id == other.key_id:
+        if x.level == other.level and x.scale == other.scale:
+            if _is_negation(x.a, other.a):
+                engine.warn_transparent("add")
+            bound = engine.check_bound("add", x.bound + other.bound, x.level, x.scale, x.bound, other.bound)
+            return Ciphertext(
+                x.a + other.a,
+                x.b + other.b,
+                x.level,
+                x.scale,
+                max(x.slots, other.slots),
+                x.key_id,
+                bound,
+                x.is_real and other.is_real,
+            )
+        return _sum(engine, x, other, False, "add")
+    found = _classify(engine, x, other, "add")
+    if found is NotImplemented:
+        return NotImplemented
+    number = _number_of(found)
+    if number is not None:
+        return _add_number(engine, x, *number, "add")
+    if isinstance(found, _Array):
+        found = engine.encode_operand(found.values, x.level, x.scale, x.slots)
+    return _sum(engine, x, found, False, "add")
+
+
+def _is_negation(p: Poly, q: Poly) -> bool:
+    """Whether one is visibly the negative of the other: a hint for a warning, not a proof."""
+    for s, t in ((p._node, q._node), (q._node, p._node)):
+        args = s.args
+        if s.op is Op.NEGATE and args and args[0] is t:
+            return True
+    return False
+
+
+def sub(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
+    """x - other; as `add`."""
+    found = _classify(engine, x, other, "subtract")
+    if found is NotImplemented:
+        return NotImplemented
+    number = _number_of(found)
+    if number is not None:
+        value, bound, sample = number
+        return _add_number(engine, x, -value, bound, -sample, "subtract")
+    if isinstance(found, _Array):
+        found = engine.encode_operand(found.values, x.level, x.scale, x.slots)
+    if not isinstance(found, Plaintext) and found.a is x.a:
+        engine.warn_transparent("subtract")
+    return _sum(engine, x, found, True, "subtract")
+
+
+def rsub(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
+    """other - x."""
+    result = sub(engine, x, other)
+    return result if result is NotImplemented else negate(engine, result)
+
+
+def negate(engine: PublicEngine, x: Encrypted) -> Encrypted:
+    """-x. Level and scale unchanged."""
+    return build(tuple(-p for p in parts(x)), x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real)
+
+
+def _add_number(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: Any, operation: str) -> Encrypted:
+    bound = engine.check_bound(operation, x.bound + size, x.level, x.scale, x.bound, size)
+    b, *rest = parts(x)
+    is_complex = isinstance(sample, complex)
+    if is_complex:
+        b = b + deferred_call(_part_of, value, x.scale, False)
+        b = b + engine.imaginary_unit(b.ring) * deferred_call(_part_of, value, x.scale, True)
+    else:
+        b = b + deferred_call(scaled_integer, value, x.scale)
+    return build((b, *rest), x.level, x.scale, x.slots, x.key_id, bound, x.is_real and not is_complex)
+
+
+def _part_of(value: complex, scale: Scale, imaginary: bool) -> int:
+    """The real or imaginary part of round(value * scale)."""
+    return scaled_integer(value.imag if imaginary else value.real, scale)
+
+
+def _sum(engine: PublicEngine, x: Encrypted, y: Encrypted | Plaintext, minus: bool, operation: str) -> Encrypted:
+    assert y.scale is not None
+    p, q = parts(x), parts(y)
+    level, scale = x.level, x.scale
+    if y.level != level or y.scale != scale:
+        plan = alignment.for_sum(engine.params, (level, scale), (y.level, y.scale), operation)
+        p, q, level, scale = _apply(plan.first, p), _apply(plan.second, q), plan.level, plan.scale
+    bound = engine.check_bound(operation, x.bound + y.bound, level, scale, x.bound, y.bound)
+    total = tuple(s - t if minus else s + t for s, t in zip(p, q, strict=False))
+    if len(p) > len(q):
+        total += p[len(q) :]
+    elif len(q) > len(p):
+        total += tuple(-t for t in q[len(p) :]) if minus else q[len(p) :]
+    return build(total, level, scale, max(x.slots, y.slots), x.key_id, bound, x.is_real and y.is_real)
+
+
+# -- multiplication --------------------------------------------------------------------------------------------------
+
+
+def mul(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
+    """x * other, relinearized and rescaled: the deeper operand's level + 1; an int costs no level."""
+    return multiply(engine, x, other)
+
+
+def multiply(
+    engine: PublicEngine,
+    x: Encrypted,
+    other: Any,
+    *,
+    relinearize: bool = True,
+    rescale: bool = True,
+    key: RelinearizationKey | None = None,
+) -> Any:
+    """x * other with a choice of what follows the product.
+
+    relinearize=False keeps a product of ciphertexts as a CiphertextProduct. rescale=False keeps the level; the scale is then the product of
+    both scales. Operands at different levels are brought to the deeper one so that the rescaled product lies on the scale ladder.
+    """
+    found = _classify(engine, x, other, "multiply")
+    if found is NotImplemented:
+        return NotImplemented
+    number = _number_of(found)
+    if number is not None and isinstance(number[2], int):
+        return _multiply_integer(engine, x, *number)
+    if isinstance(x, CiphertextProduct) or isinstance(found, CiphertextProduct):
+        raise UnsupportedOperandError(
+            "multiply: a product that is not relinearized can be multiplied by integers only",
+            subject="multiply",
+            hint="Call .relinearize() first",
+        )
+    level = max(x.level, found.level) if isinstance(found, (Ciphertext, Plaintext)) and number is None else x.level
+    if rescale:
+        require_level(engine, "multiply", level, x, found)
+    if number is not None:
+        return _multiply_number(engine, x, *number, rescale=rescale)
+    if isinstance(found, _Array):
+        found = engine.encode_operand(
+            found.values, x.level, alignment.partner_scale(engine.params, x.level, x.scale), x.slots
+        )
+    first, second, level, s, t = alignment.for_product(engine.params, (x.level, x.scale), (found.level, found.scale))
+    p, q = _apply(first, parts(x)), _apply(second, parts(found))
+    scale = s * t
+    bound = engine.check_bound("multiply", x.bound * found.bound, level, scale, x.bound, found.bound)
+    slots, is_real = max(x.slots, found.slots), x.is_real and found.is_real
+    if isinstance(found, Plaintext):
+        product = build(tuple(part * q[0] for part in p), level, scale, slots, x.key_id, bound, is_real)
+        return _rescaled(engine, product) if rescale else product
+    b, a, c = key_switching.tensor(p, q)
+    if not relinearize:
+        product = CiphertextProduct(a, b, c, level, scale, slots, x.key_id, bound, is_real)
+        return _rescaled(engine, product) if rescale else product
+    return _relinearized(engine, b, a, c, level, scale, slots, x.key_id, bound, is_real, rescale, key)
+
+
+def square(engine: PublicEngine, x: Ciphertext, *, relinearize: bool = True, rescale: bool = True) -> Any:
+    """x * x."""
+    return multiply(engine, x, x, relinearize=relinearize, rescale=rescale)
+
+
+def _multiply_integer(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: int) -> Encrypted:
+    if not isinstance(value, Deferred) and value == 0:
+        engine.warn_transparent("multiply")
+    bound = engine.check_bound("multiply", x.bound * size if size else 0.0, x.level, x.scale, x.bound, size)
+    return build(tuple(p * value for p in parts(x)), x.level, x.scale, x.slots, x.key_id, bound, x.is_real)
+
+
+def _multiply_number(
+    engine: PublicEngine, x: Ciphertext, value: Any, size: float, sample: Any, *, rescale: bool
+) -> Ciphertext:
+    params = engine.params
+    factor = alignment.partner_scale(params, x.level, x.scale)
+    scale = x.scale * factor
+    bound = engine.check_bound("multiply", x.bound * size if size else 0.0, x.level, scale, x.bound, size)
+    if not isinstance(value, Deferred) and value == 0:
+        engine.warn_transparent("multiply")
+    is_complex = isinstance(sample, complex)
+    if is_complex:
+        re, im = (deferred_call(_part_of, value, factor, part) for part in (False, True))
+        unit = engine.imaginary_unit(x.b.ring)
+        b, a = (p * re + (p * unit) * im for p in (x.b, x.a))
+    else:
+        c = deferred_call(scaled_integer, value, factor)
+        b, a = x.b * c, x.a * c
+    product = Ciphertext(a, b, x.level, scale, x.slots, x.key_id, bound, x.is_real and not is_complex)
+    return _rescaled(engine, product) if rescale else product  # type: ignore[return-value]
+
+
+def divide(engine: PublicEngine, x: Ciphertext, other: Any) -> Any:
+    """x / other for a number, a constant plaintext or an array: a product with the reciprocal (level + 1, also for ints)."""
+    found = _classify(engine, x, other, "divide")
+    if found is NotImplemented:
+        return NotImplemented
+    number = _number_of(found)
+    if number is not None:
+        value = deferred_call(_reciprocal, number[0])
+        constant = Plaintext.const(value)
+        return multiply(engine, x, constant if isinstance(value, Deferred) else value)
+    if isinstance(found, _Array):
+        import numpy as np
+
+        array = np.asarray(found.values)
+        if not np.all(array):
+            raise ZeroDivisionError(f"divide: the divisor is 0 at index {int(np.argmin(array != 0))}")
+        return multiply(engine, x, 1.0 / array)
+    raise UnsupportedOperandError(
+        f"divide: the divisor must be public numbers, got {type(found).__name__}",
+        subject="divide",
+        hint="Approximate 1/y on the range of y with ckks.polyval, or divide after decryption",
+    )
+
+
+def _reciprocal(value: Any) -> Any:
+    return 1.0 / value
+
+
+def power(engine: PublicEngine, x: Ciphertext, exponent: Any) -> Any:
+    """x ** exponent for an int >= 0, in ceil(log2(exponent)) levels. x ** 0 is a transparent encryption of 1."""
+    if isinstance(exponent, bool) or not hasattr(exponent, "__index__"):
+        return NotImplemented
+    exponent = int(exponent)
+    if exponent < 0:
+        raise UnsupportedOperandError(
+            f"power: the exponent must be >= 0, got {exponent}",
+            subject="power",
+            hint="Approximate 1/x on the range of x with ckks.polyval",
+        )
+    if exponent == 0:
+        return add(engine, multiply(engine, x, 0), 1)
+    done: dict[int, Ciphertext] = {1: x}
+
+    def reach(k: int) -> Ciphertext:
+        if k not in done:
+            # The largest power of two below k keeps the depth at ceil(log2 k) and the powers shared.
+            high = 1 << ((k - 1).bit_length() - 1)
+            done[k] = multiply(engine, reach(high), reach(k - high))
+        return done[k]
+
+    return reach(exponent)
+
+
+# -- levels ----------------------------------------------------------------------------------------------------------
+
+
+def require_level(engine: PublicEngine, operation: str, level: int, *operands: Any) -> None:
+    """Raise LevelExhaustedError unless one more rescale is possible at `level`."""
+    if level < engine.params.levels:
+        return
+    at = ", ".join(
+        str(x.level)
+        for x in operands
+        if isinstance(x, (Ciphertext, CiphertextProduct, Plaintext)) and getattr(x, "scale", None) is not None
+    )
+    raise LevelExhaustedError(
+        f"{operation}: no level left. Operands at level {at}; the parameters have {engine.params.levels} levels, levels left: 0",
+        subject=operation,
+        hint=f"Use parameters with more levels (CKKSParams.for_(depth={engine.params.levels + 1}, ...)), or restructure the computation to multiply less in sequence",
+    )
+
+
+def rescale(engine: PublicEngine, x: Encrypted) -> Encrypted:
+    """Divide message and modulus by the last prime: level + 1, scale / prime."""
+    require_level(engine, "rescale", x.level, x)
+    return _rescaled(engine, x)
+
+
+def _rescaled(engine: PublicEngine, x: Encrypted) -> Encrypted:
+    scale = x.scale / engine.params.prime_dropped_at(x.level)
+    return build(tuple(p.rescale() for p in parts(x)), x.level + 1, scale, x.slots, x.key_id, x.bound, x.is_real)
+
+
+def relinearize(
+    engine: PublicEngine, x: Encrypted, *, rescale: bool = False, key: RelinearizationKey | None = None
+) -> Ciphertext:
+    """Two polynomials from three, by one key switch; a Ciphertext is returned as it is (or rescaled)."""
+    if rescale:
+        require_level(engine, "relinearize", x.level, x)
+    if isinstance(x, Ciphertext):
+        return _rescaled(engine, x) if rescale else x  # type: ignore[return-value]
+    return _relinearized(engine, x.b, x.a, x.c, x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real, rescale, key)
+
+
+def _relinearized(
+    engine: PublicEngine,
+    b: Poly,
+    a: Poly,
+    c: Poly,
+    level: int,
+    scale: Scale,
+    slots: int,
+    key_id: str,
+    bound: float,
+    is_real: bool,
+    rescale: bool,
+    key: RelinearizationKey | None,
+) -> Ciphertext:
+    key = engine.use_key(key, key_id, "multiply") if key is not None else engine.keys.relinearization_key()
+    b, a = key_switching.relinearize(engine.params, key, level, b, a, c, rescales=int(rescale))
+    if rescale:
+        scale = scale / engine.params.prime_dropped_at(level)
+        level += 1
+    return Ciphertext(a, b, level, scale, slots, key_id, bound, is_real)
+
+
+def mod_drop(engine: PublicEngine, x: Encrypted, levels: int = 1) -> Encrypted:
+    """Drop `levels` primes without dividing: level + levels, same scale and message. Free."""
+    if isinstance(levels, bool) or not isinstance(levels, int) or levels < 0:
+        raise UnsupportedOperandError(f"mod_drop: levels must be an int >= 0, got {levels!r}", subject="mod_drop")
+    if levels == 0:
+        return x
+    if x.level + levels > engine.params.levels:
+        raise LevelExhaustedError(
+            f"mod_drop: {levels} levels from level {x.level}; levels left: {engine.params.levels - x.level}",
+            subject="mod_drop",
+            hint="Drop fewer levels",
+        )
+    bound = engine.check_bound("mod_drop", x.bound, x.level + levels, x.scale, x.bound)
+    return build(
+        tuple(p.mod_drop(levels) for p in parts(x)), x.level + levels, x.scale, x.slots, x.key_id, bound, x.is_real
+    )
+
+
+def adjust(engine: PublicEngine, x: Encrypted, level: int, scale: Scale | None = None) -> Encrypted:
+    """x at a deeper level with the given scale (None: the standard one), as automatic alignment brings it there.
+
+    Raises LevelExhaustedError when there is no accurate way, for example to a higher scale at the same level.
+    """
+    target = engine.params.scale_at(level) if scale is None else Scale.of(scale)
+    plan = alignment.adjustment(engine.params, x.level, x.scale, level, target)
+    if plan is None:
+        raise LevelExhaustedError(
+            f"adjust: no accurate way from level {x.level}, scale 2^{x.scale.log2:.6f} to level {level}, scale 2^{target.log2:.6f}",
+            subject="adjust",
+            hint="Choose a deeper level: changing a scale by less than an integer factor takes a rescale",
+        )
+    bound = engine.check_bound("adjust", x.bound, level, target, x.bound)
+    return build(_apply(plan, parts(x)), level, target, x.slots, x.key_id, bound, x.is_real)
+
+
+def assume_bound(engine: PublicEngine, x: Encrypted, bound: float) -> Encrypted:
+    """x with `bound` in place of the worst case that was tracked."""
+    if not (isinstance(bound, (int, float)) and math.isfinite(bound) and bound > 0):
+        raise EncodingError(f"assume_bound: the bound must be finite and positive, got {bound!r}", subject="bound")
+    return build(parts(x), x.level, x.scale, x.slots, x.key_id, float(bound), x.is_real)

@@ -1,0 +1,202 @@
+"""Between messages and ciphertexts: encode, encrypt, decrypt, decode, for single vectors and batches."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ren.engine.capture import current, outside_capture
+from ren.errors import EncodingError, ImaginaryPartWarning, UnsupportedOperandError
+from ren.poly import Poly
+from ren.schemes.ckks import encryption
+from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
+from ren.schemes.ckks.bounds import user_stacklevel, warn_transparent
+from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
+from ren.schemes.ckks.context import require_key
+from ren.schemes.ckks.encoder import check_extent, decode_lifted, encode_to_integers
+from ren.schemes.ckks.keys import PublicKey, SecretKey
+from ren.schemes.ckks.message import as_message, largest_modulus
+from ren.schemes.ckks.plaintext import Plaintext, as_number
+from ren.schemes.ckks.scale import Scale
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.engine import PublicEngine
+
+#: An imaginary part above this, relative to the real part (or to 1), is no noise of a usable result.
+_IMAGINARY_TOLERANCE = 2.0**-6
+
+
+def encode(
+    engine: PublicEngine,
+    values: Any,
+    msg_bound: float | None,
+    level: int,
+    scale: Scale | float | None,
+    slots: int | None,
+) -> Plaintext | PlaintextBatch:
+    """See `PublicEngine.encode`. msg_bound None: the capacity of the level, which `encrypt_message` uses."""
+    params = engine.params
+    params.check_level(level)
+    exact = params.scale_at(level) if scale is None else Scale.of(scale)
+    if getattr(values, "ndim", 1) > 1 or (
+        isinstance(values, (list, tuple)) and values and isinstance(values[0], (list, tuple))
+    ):
+        shape, rows = split(values)
+        return PlaintextBatch(shape, tuple(_encode(engine, row, msg_bound, level, exact, slots) for row in rows))
+    return _encode(engine, values, msg_bound, level, exact, slots)
+
+
+def _encode(
+    engine: PublicEngine, values: Any, msg_bound: float | None, level: int, scale: Scale, slots: int | None
+) -> Plaintext:
+    params = engine.params
+    extent = check_extent(slots, params.n)
+    message = as_message(values, slots=extent, msg_bound=msg_bound)
+    ring = params.ring_at(level)
+    integers = encode_to_integers(message, scale, n=params.n, modulus=ring.modulus, slots=extent)
+    bound = engine.bounds.limit(level, scale) if msg_bound is None else float(msg_bound)
+    return _plaintext(engine, integers, level, scale, extent, bound, message.dtype.kind != "c")
+
+
+def encode_operand(engine: PublicEngine, values: Any, level: int, scale: Scale, slots: int) -> Plaintext:
+    """Public numbers that meet a ciphertext, encoded for its level; their bound is their largest modulus."""
+    message = as_message(values, slots=slots)
+    largest = largest_modulus(message)
+    integers = encode_to_integers(
+        message, scale, n=engine.params.n, modulus=engine.params.ring_at(level).modulus, slots=slots
+    )
+    return _plaintext(engine, integers, level, scale, slots, largest, message.dtype.kind != "c")
+
+
+def encode_constant(engine: PublicEngine, value: Any, level: int, scale: Scale) -> Plaintext:
+    """A number in every slot, as a polynomial of its own (unlike `Plaintext.const`, which is encoded at each use)."""
+    number = as_number(value)
+    params = engine.params
+    integers = np.zeros(params.n)
+    limit = engine.bounds.limit(level, scale)
+    if abs(number) > limit:
+        raise EncodingError(
+            f"the constant {number!r} exceeds {limit:.6g}, what level {level} holds at scale {scale:.6e}",
+            subject="value",
+        )
+    integers[0] = math.floor(number.real * float(scale) + 0.5)
+    integers[params.n // 2] = math.floor(number.imag * float(scale) + 0.5)
+    return _plaintext(
+        engine, integers, level, scale, params.slot_count, float(abs(number)), not isinstance(number, complex)
+    )
+
+
+def _plaintext(
+    engine: PublicEngine,
+    integers: NDArray[np.float64],
+    level: int,
+    scale: Scale,
+    slots: int,
+    bound: float,
+    is_real: bool,
+) -> Plaintext:
+    # Public data: inside a captured function it becomes a constant of the plan.
+    with outside_capture():
+        poly = Poly.from_float(integers, engine.params.ring_at(level), engine.device).ntt().realize()
+    return Plaintext(poly, level, scale, slots, bound, is_real, engine.params.fingerprint)
+
+
+def encrypt(engine: PublicEngine, plaintext: Any, key: PublicKey | SecretKey | None) -> Any:
+    """See `PublicEngine.encrypt`."""
+    if isinstance(plaintext, PlaintextBatch):
+        return CiphertextBatch(plaintext.shape, tuple(_encrypt(engine, p, key) for p in plaintext.plaintexts))
+    if not isinstance(plaintext, Plaintext) or plaintext.poly is None or plaintext.scale is None:
+        shown = "Plaintext.const" if isinstance(plaintext, Plaintext) else type(plaintext).__name__
+        raise UnsupportedOperandError(
+            f"encrypt: needs an encoded Plaintext, got {shown}",
+            subject="encrypt",
+            hint="Encode first: encrypt(encode(values, msg_bound=1.0))",
+        )
+    return _encrypt(engine, plaintext, key)
+
+
+def _encrypt(engine: PublicEngine, plaintext: Plaintext, key: PublicKey | SecretKey | None) -> Ciphertext:
+    assert plaintext.poly is not None and plaintext.scale is not None
+    engine.require_params(plaintext.params_id, "encrypt")
+    if key is None:
+        key = engine.encryption_key()
+    require_key(engine.key_id, key.key_id, "encrypt", "the encryption key")
+    if isinstance(key, SecretKey):
+        b, a = encryption.encrypt_with_secret(key, plaintext.poly)
+    else:
+        b, a = encryption.encrypt_with_public(key, plaintext.poly)
+    ciphertext = Ciphertext(
+        a, b, plaintext.level, plaintext.scale, plaintext.slots, key.key_id, plaintext.bound, plaintext.is_real
+    )
+    return ciphertext if current() is not None else ciphertext.realize()
+
+
+def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
+    """See `PublicEngine.decrypt`."""
+    if isinstance(x, CiphertextBatch):
+        return PlaintextBatch(x.shape, tuple(decrypt(engine, c, secret) for c in x.ciphertexts))
+    if not isinstance(x, (Ciphertext, CiphertextProduct)):
+        raise UnsupportedOperandError(f"decrypt: needs a Ciphertext, got {type(x).__name__}", subject="decrypt")
+    require_key(secret.key_id, x.key_id, "decrypt", "the ciphertext")
+    x.realize()
+    if not x.a.limbs(0, 1).residues().any():
+        warn_transparent("decrypt")
+    poly, lifted, misfit = encryption.decrypt(secret, x.b, x.a, x.c if isinstance(x, CiphertextProduct) else None)
+    # Raises DecryptionError for coefficients that are too large; the slots are computed again by `decode`, at whatever length it is asked for.
+    decode_lifted(lifted, misfit, poly.ring.moduli, x.scale, exact=poly.to_centered_list, slots=x.slots)
+    level = engine.params.levels + 1 - poly.ring.limbs
+    return Plaintext(
+        poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint, None, None if misfit else lifted
+    )
+
+
+def decode(engine: PublicEngine, plaintext: Any, length: int | None, is_real: bool | None) -> NDArray[Any]:
+    """See `PublicEngine.decode`."""
+    if isinstance(plaintext, PlaintextBatch):
+        rows = [decode(engine, p, length, is_real) for p in plaintext.plaintexts]
+        return np.array(rows).reshape(plaintext.shape + rows[0].shape if rows else (*plaintext.shape, 0))
+    if not isinstance(plaintext, Plaintext):
+        raise UnsupportedOperandError(
+            f"decode: needs a Plaintext, got {type(plaintext).__name__}",
+            subject="decode",
+            hint="Decrypt first: decode(decrypt(ciphertext))",
+        )
+    slots = engine.num_slots if plaintext.poly is None else plaintext.slots
+    count = slots if length is None else length
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= slots:
+        raise EncodingError(f"decode: length must be 1 to {slots}, got {length!r}", subject="length")
+    if plaintext.poly is None or plaintext.scale is None:
+        return np.full(count, plaintext.value)
+    engine.require_params(plaintext.params_id, "decode")
+    poly = plaintext.poly
+    lifted, misfit = (plaintext.lifted, 0) if plaintext.lifted is not None else poly.lift()
+    values = decode_lifted(lifted, misfit, poly.ring.moduli, plaintext.scale, exact=poly.to_centered_list, slots=slots)[
+        :count
+    ]
+    if not (plaintext.is_real if is_real is None else is_real):
+        return values
+    real, imaginary = float(np.abs(values.real).max()), float(np.abs(values.imag).max())
+    if imaginary > _IMAGINARY_TOLERANCE * max(1.0, real):
+        warnings.warn(
+            f"imaginary-part: decoding to real numbers drops imaginary parts of up to {imaginary:.3g} (real parts: up to {real:.3g}). "
+            "Pass is_real=False to keep them; for a real message they are error, and the real parts carry as much",
+            ImaginaryPartWarning,
+            stacklevel=user_stacklevel(),
+        )
+    return np.ascontiguousarray(values.real)
+
+
+def to_frontend_array(array: NDArray[Any]) -> Any:
+    """The array type of an installed frontend (a torch.Tensor with the torch frontend), else the NumPy array itself."""
+    from ren.plugin.manager import manager
+    from ren.plugin.registry import Kind, resolve
+
+    for entry in manager().registry.all(Kind.FRONTEND):
+        adapter = entry.options.get("array_adapter")
+        if adapter is not None:
+            return resolve(adapter)(array)
+    return array

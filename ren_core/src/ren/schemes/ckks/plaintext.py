@@ -1,0 +1,153 @@
+"""Encoded messages, and public constants that need no encoding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ren.engine.deferred import Deferred
+from ren.errors import EncodingError, UnsupportedOperandError
+from ren.poly import Poly
+from ren.schemes.ckks.scale import Scale
+
+Number = int | float | complex
+
+#: Exponents of two up to which constants share a plan of `ren.jit`: the bound is part of the key, the value is not.
+_BOUND_STEPS = (4, 16, 64, 256, 1023)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
+class Plaintext:
+    """A message encoded as one polynomial with its level and exact scale; or a constant (`Plaintext.const`) that is encoded where it is used.
+
+    poly: over the chain at `level`, NTT domain; None for a constant. lifted: the coefficients as doubles, of a decrypted message. bound: no slot is larger in absolute value. params_id: fingerprint of the parameters. Realized outside a capture.
+
+    `Plaintext.const(v)` needs no context. Its value may change between calls of a jitted function without a new plan.
+    """
+
+    poly: Poly | None
+    level: int
+    scale: Scale | None
+    slots: int
+    bound: float
+    is_real: bool = True
+    params_id: str = ""
+    value: Any = None
+    lifted: Any = None
+
+    @staticmethod
+    def const(value: Number) -> Plaintext:
+        """The constant `value` in every slot, at whatever level and scale it is used: `ciphertext * Plaintext.const(0.5)`, `poly * Plaintext.const(3)`.
+
+        An int costs no level in a product, a float or complex number one. Raises EncodingError for NaN and infinity, TypeError for other types.
+        """
+        if not isinstance(value, Deferred):
+            value = as_number(value)
+        sample = value.sample if isinstance(value, Deferred) else value
+        return Plaintext(None, 0, None, 0, _shared_bound(abs(sample)), not isinstance(sample, complex), "", value)
+
+    @property
+    def is_const(self) -> bool:
+        return self.poly is None
+
+    @property
+    def device(self) -> str | None:
+        return None if self.poly is None else self.poly.device
+
+    def realize(self) -> Plaintext:
+        """Compute the polynomial. Returns self."""
+        if self.poly is not None:
+            self.poly.realize()
+        return self
+
+    def to(self, device: str) -> Plaintext:
+        """The same value on another device."""
+        return self if self.poly is None or self.poly.device == device else replace(self, poly=self.poly.to(device))
+
+    # A constant combines with a bare polynomial too, which has no scale: so integers only.
+
+    def _integer(self, operation: str) -> Any:
+        sample = self.value.sample if isinstance(self.value, Deferred) else self.value
+        if self.poly is not None or not isinstance(sample, int):
+            what = f"Plaintext.const({sample!r})" if self.poly is None else "an encoded Plaintext"
+            raise UnsupportedOperandError(
+                f"{operation}: a Poly has no scale, so it combines with integer constants only, not with {what}",
+                subject=operation,
+                hint="Use Plaintext.const of an int, or a Ciphertext",
+            )
+        return self.value
+
+    def __mul__(self, other: Any) -> Any:
+        return other * self._integer("multiply") if isinstance(other, Poly) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        return other + self._integer("add") if isinstance(other, Poly) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._integer("subtract") - other if isinstance(other, Poly) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self._integer("subtract") if isinstance(other, Poly) else NotImplemented
+
+    def __repr__(self) -> str:
+        if self.poly is None or self.scale is None:
+            return f"Plaintext.const({self.value!r})"
+        return f"<Plaintext level={self.level} scale=2^{self.scale.log2:.4f} slots={self.slots} bound={self.bound:.3g} {self.poly.device}>"
+
+
+def as_number(value: Any) -> Number:
+    """A Python int, float or complex from any scalar (NumPy and zero-dimensional arrays included).
+
+    Raises EncodingError for NaN and infinity, UnsupportedOperandError (a TypeError) for anything else.
+    """
+    if type(value) is int or type(value) is float or type(value) is complex:
+        number: Number = value
+    elif getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return as_number(value.item())
+    elif hasattr(value, "__index__") and not hasattr(value, "ndim"):
+        number = int(value)
+    elif isinstance(value, (float, complex)):
+        number = complex(value) if isinstance(value, complex) else float(value)
+    else:
+        raise UnsupportedOperandError(
+            f"a constant is an int, float or complex number, got {type(value).__name__}", subject="constant"
+        )
+    if isinstance(number, int):
+        return number
+    if not (math.isfinite(number.real) and math.isfinite(number.imag)):
+        raise EncodingError(f"the constant {number!r} is not finite", subject="constant")
+    return number
+
+
+def magnitude(value: Any, bound: float) -> float:
+    """|value|, or `bound` where the value is only known when a plan runs."""
+    if isinstance(value, Deferred):
+        return bound
+    try:
+        return float(abs(value))
+    except OverflowError:
+        return math.inf
+
+
+def _shared_bound(size: float) -> float:
+    for exponent in _BOUND_STEPS:
+        if size <= 2.0**exponent:
+            return 2.0**exponent
+    return math.inf
+
+
+def scalar_of(plaintext: Plaintext) -> tuple[Any, Any] | None:
+    """How ren.jit reads a constant: its value and what belongs to the plan key; None for an encoded plaintext."""
+    if plaintext.poly is not None:
+        return None
+    return plaintext.value, (plaintext.bound, plaintext.is_real)
+
+
+def rebuild_constant(plaintext: Plaintext, value: Any) -> Plaintext:
+    """The constant with another value, which may be known only when a plan runs; its bound is the shared one."""
+    return replace(plaintext, value=value)
