@@ -2,7 +2,13 @@
 
 from ren.plugin import PluginInfo, Registrar, hookimpl
 
-PLUGIN = PluginInfo(name="cuda", api="1.0", extra="cuda", summary="CUDA backend: kernels in CUDA C through CuPy")
+PLUGIN = PluginInfo(
+    name="cuda",
+    api="1.0",
+    extra="cuda",
+    summary="CUDA backend: kernels in CUDA C through CuPy",
+    pending="CUDA kernels are not there yet in this version",
+)
 
 
 @hookimpl
