@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ren.plugin.ordering import STAGES, PassPlace, Stage
+from ren.plugin.ordering import STAGES, Stage
 
 #: What makes a registered thing: a callable without arguments, or "module:attribute" naming one, imported at first use.
 Factory = str | Callable[[], Any]
@@ -138,8 +138,8 @@ class Registrar:
             raise TypeError(f"add_pass({name!r}): after and before are tuples of pass names, got a str")
         if stage not in STAGES:
             raise ValueError(f"add_pass({name!r}): stage must be one of {', '.join(STAGES)}, got {stage!r}")
-        place = PassPlace(name, Stage(stage), tuple(after), tuple(before))
-        self._add(Kind.PASS, name, factory, summary, {"place": place, "default": bool(default)})
+        options = {"stage": Stage(stage), "after": tuple(after), "before": tuple(before), "default": bool(default)}
+        self._add(Kind.PASS, name, factory, summary, options)
 
     def add_handler(self, operation: str, factory: Factory, *, summary: str = "") -> None:
         """Register what executes the extension operation called `operation` ("dialect.name")."""
