@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 
 import pytest
-
 from ren.plugin.info import API_VERSION
 from ren.plugin.registry import Kind
 from ren.testing import PluginTester

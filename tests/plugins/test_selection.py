@@ -13,7 +13,7 @@ import pytest
 from ren.backend.capability import DeviceFacts
 from ren.backend.reference import ReferenceBackend
 from ren.backend.select import backends, default_device, facts, get_backend
-from ren.errors import BackendUnavailableError, MissingPluginError, PluginWarning
+from ren.errors import BackendUnavailableError, MissingPluginError, PluginError, PluginWarning
 from ren.plugin.registry import Kind
 from ren.testing import PluginTester
 
@@ -151,11 +151,20 @@ def test_device_of_another_type_is_a_type_error() -> None:
 
 def test_failing_factory_is_skipped_with_a_warning_by_default_and_raised_when_asked_for() -> None:
     with world_of(FAILING) as world, world.active():
-        with pytest.warns(PluginWarning, match="'failing' could not be started.*out of memory.*next device"):
+        with pytest.warns(
+            PluginWarning, match="making backend 'failing' raised OSError: out of memory. The next device"
+        ) as caught:
             assert default_device() == "mid"
+            assert get_backend().name == "mid"
+        assert len(caught) == 1
+        assert any("out of memory" in note for note in world.record("devices").notes)
         with pytest.raises(BackendUnavailableError, match="out of memory") as error:
             get_backend("failing")
         assert isinstance(error.value.__cause__, OSError)
+    with world_of(FAILING) as world, world.active():
+        world.setenv(REN_STRICT_PLUGINS="1")
+        with pytest.raises(PluginError, match="out of memory"):
+            get_backend()
 
 
 def test_listing_shows_facts_and_what_a_refused_plugin_would_have() -> None:

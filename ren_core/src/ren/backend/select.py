@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from dataclasses import dataclass, field
 
 from ren import config
 from ren.backend.capability import ALWAYS, DeviceFacts
 from ren.backend.protocol import Backend
-from ren.errors import BackendUnavailableError, MissingPluginError, PluginConflictError, PluginError, PluginWarning
+from ren.errors import BackendUnavailableError, MissingPluginError, PluginConflictError, PluginError
 from ren.plugin.manager import PluginManager, manager
 from ren.plugin.registry import Entry, Kind, resolve
 from ren.plugin.report import State
@@ -212,7 +211,7 @@ def _choose_default(state: _Selected) -> str:
             try:
                 _make(entry.name, "")
             except BackendUnavailableError as error:
-                warnings.warn(PluginWarning(f"{error}. The next device is used"), stacklevel=4)
+                manager().report_failure(entry, error.__cause__ or error, "The next device is used")
                 continue
             state.default = entry.name
             return entry.name

@@ -119,7 +119,19 @@ class PluginManager:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - an observer may raise anything, SystemExit included
-                self._observer_failed(key, hook, error)
+                self._failed(key, hook, error, "The run is not affected")
+
+    def report_failure(self, entry: Entry, error: BaseException, consequence: str) -> None:
+        """Say that something registered failed later than at loading: kept in the plugin's notes, warned about once.
+
+        consequence: what is done instead, as a sentence without its full stop. In strict mode raises PluginError from `error`.
+        """
+        for key, record in self._records.items():
+            if record.state is State.LOADED and (record.name, record.distribution) == (
+                entry.origin.plugin,
+                entry.origin.distribution,
+            ):
+                self._failed(key, f"making {entry.kind} {entry.name!r}", error, consequence)
 
     def renew_locks(self) -> None:
         """In a child process after a fork: another thread of the parent may have held them, and it does not exist here."""
@@ -205,21 +217,22 @@ class PluginManager:
                 subject=faulty[0].name,
             ) from faulty[0].cause
 
-    def _observer_failed(self, key: int, hook: str, error: BaseException) -> None:
+    def _failed(self, key: int, what: str, error: BaseException, consequence: str) -> None:
         record = self._records[key]
         if config.flag("REN_STRICT_PLUGINS"):
             raise PluginError(
-                f"Ren plugin {record.name!r} ({record.distribution} {record.version}) raised in {hook}: {error!r}",
+                f"Ren plugin {record.name!r} ({record.distribution} {record.version}): {what} raised {error!r}",
                 subject=record.name,
             ) from error
-        note = f"{hook} raised {type(error).__name__}: {error}"
+        note = f"{what} raised {type(error).__name__}: {error}"
         with self._lock:
-            if any(n.startswith(f"{hook} raised") for n in record.notes):
+            record = self._records[key]
+            if any(n.startswith(f"{what} raised") for n in record.notes):
                 return
             self._records[key] = replace(record, notes=(*record.notes, note), cause=error)
         warnings.warn(
             PluginWarning(
-                f"Ren plugin {record.name!r} ({record.distribution} {record.version}): {note}. The run is not affected. {load.advice_to_disable(record)}"
+                f"Ren plugin {record.name!r} ({record.distribution} {record.version}): {note}. {consequence}. {load.advice_to_disable(record)}"
             ),
             stacklevel=4,
         )
