@@ -25,23 +25,23 @@ class _Arithmetic:
     __array_ufunc__ = None
     key_id: str
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self: Any, other: Any) -> Any:
         return engine_of(self.key_id, "add").add(self, other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self: Any, other: Any) -> Any:
         return engine_of(self.key_id, "subtract").sub(self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self: Any, other: Any) -> Any:
         return engine_of(self.key_id, "subtract").rsub(self, other)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self: Any, other: Any) -> Any:
         return engine_of(self.key_id, "multiply").mul(self, other)
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> Any:
+    def __neg__(self: Any) -> Any:
         return engine_of(self.key_id, "negate").negate(self)
 
     def __pos__(self) -> Any:

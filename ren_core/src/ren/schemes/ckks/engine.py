@@ -7,7 +7,7 @@ evaluates. `keygen(params)` and `Engine(params)` are the same; `with engine:` ac
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ren.backend.select import get_backend
 from ren.engine.capture import outside_capture
@@ -34,6 +34,8 @@ from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.scale import Scale
 
 Encrypted = Ciphertext | CiphertextProduct
+_K = TypeVar("_K", bound=EvaluationKey)
+_E = TypeVar("_E", Ciphertext, CiphertextProduct)
 
 
 class PublicEngine:
@@ -144,7 +146,7 @@ class PublicEngine:
         """What `encrypt` uses by default."""
         return self.public_key
 
-    def use_key(self, key: Any, key_id: str, operation: str) -> Any:
+    def use_key(self, key: _K | None, key_id: str, operation: str) -> _K:
         """`key` after checks: present, and the owner's. Raises MissingKeyError or KeyMismatchError."""
         if key is None:
             raise MissingKeyError(
@@ -252,7 +254,7 @@ class PublicEngine:
     def rsub(self, x: Encrypted, y: Any) -> Any:
         return evaluator.rsub(self, x, y)
 
-    def negate(self, x: Encrypted) -> Any:
+    def negate(self, x: _E) -> _E:
         return evaluator.negate(self, x)
 
     def mul(self, x: Encrypted, y: Any) -> Any:
@@ -279,22 +281,23 @@ class PublicEngine:
     def power(self, x: Ciphertext, exponent: Any) -> Any:
         return evaluator.power(self, x, exponent)
 
-    def square(self, x: Ciphertext) -> Any:
-        return evaluator.multiply(self, x, x)
+    def square(self, x: Ciphertext) -> Ciphertext:
+        product: Ciphertext = evaluator.multiply(self, x, x)
+        return product
 
     def relinearize(self, x: Encrypted, *, rescale: bool = False, key: RelinearizationKey | None = None) -> Ciphertext:
         return evaluator.relinearize(self, x, rescale=rescale, key=key)
 
-    def rescale(self, x: Encrypted) -> Any:
+    def rescale(self, x: _E) -> _E:
         return evaluator.rescale(self, x)
 
-    def mod_drop(self, x: Encrypted, levels: int = 1) -> Any:
+    def mod_drop(self, x: _E, levels: int = 1) -> _E:
         return evaluator.mod_drop(self, x, levels)
 
-    def adjust(self, x: Encrypted, level: int, scale: Scale | None = None) -> Any:
+    def adjust(self, x: _E, level: int, scale: Scale | None = None) -> _E:
         return evaluator.adjust(self, x, level, scale)
 
-    def assume_bound(self, x: Encrypted, bound: float) -> Any:
+    def assume_bound(self, x: _E, bound: float) -> _E:
         return evaluator.assume_bound(self, x, bound)
 
     def rotate(self, x: Ciphertext, k: int, *, keys: EvaluationKeySet | RotationKeySet | None = None) -> Ciphertext:

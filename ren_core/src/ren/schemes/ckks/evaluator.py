@@ -7,7 +7,7 @@ A value is handled as its list of parts: (b, a) of a Ciphertext, (b, a, c) of a 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ren.engine.deferred import Deferred, deferred_call
 from ren.errors import EncodingError, LevelExhaustedError, UnsupportedOperandError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
 
 Encrypted = Ciphertext | CiphertextProduct
+_E = TypeVar("_E", Ciphertext, CiphertextProduct)
 Parts = tuple[Poly, ...]
 
 
@@ -48,6 +49,11 @@ def build(p: Parts, level: int, scale: Scale, slots: int, key_id: str, bound: fl
     return CiphertextProduct(p[1], p[0], p[2], level, scale, slots, key_id, bound, is_real)
 
 
+def _like(x: _E, p: Parts, level: int, scale: Scale, bound: float) -> _E:
+    """A value of the type of x, with as many parts."""
+    return build(p, level, scale, x.slots, x.key_id, bound, x.is_real)  # type: ignore[return-value]
+
+
 def _apply(adjustment: Adjustment, p: Parts) -> Parts:
     return p if adjustment.free and not adjustment.drop else tuple(map(adjustment.apply, p))
 
@@ -64,7 +70,7 @@ def _classify(engine: PublicEngine, x: Encrypted, other: Any, operation: str) ->
         return other
     if isinstance(other, (int, float, complex, Deferred)):
         return other
-    if isinstance(other, (CiphertextBatch, Poly)) or isinstance(other, (str, bytes)):
+    if isinstance(other, (CiphertextBatch, Poly, str, bytes)):
         return NotImplemented
     if getattr(other, "ndim", None) == 0 or (hasattr(other, "__index__") and not hasattr(other, "ndim")):
         return as_number(other)
@@ -161,9 +167,9 @@ def rsub(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
     return result if result is NotImplemented else negate(engine, result)
 
 
-def negate(engine: PublicEngine, x: Encrypted) -> Encrypted:
+def negate(engine: PublicEngine, x: _E) -> _E:
     """-x. Level and scale unchanged."""
-    return build(tuple(-p for p in parts(x)), x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real)
+    return _like(x, tuple(-p for p in parts(x)), x.level, x.scale, x.bound)
 
 
 def _add_number(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: Any, operation: str) -> Encrypted:
@@ -248,8 +254,9 @@ def multiply(
     bound = engine.check_bound("multiply", x.bound * found.bound, level, scale, x.bound, found.bound)
     slots, is_real = max(x.slots, found.slots), x.is_real and found.is_real
     if isinstance(found, Plaintext):
-        product = build(tuple(part * q[0] for part in p), level, scale, slots, x.key_id, bound, is_real)
-        return _rescaled(engine, product) if rescale else product
+        m = q[0]
+        scaled = Ciphertext(p[1] * m, p[0] * m, level, scale, slots, x.key_id, bound, is_real)
+        return _rescaled(engine, scaled) if rescale else scaled
     b, a, c = key_switching.tensor(p, q)
     if not relinearize:
         product = CiphertextProduct(a, b, c, level, scale, slots, x.key_id, bound, is_real)
@@ -287,7 +294,7 @@ def _multiply_number(
         c = deferred_call(scaled_integer, value, factor)
         b, a = x.b * c, x.a * c
     product = Ciphertext(a, b, x.level, scale, x.slots, x.key_id, bound, x.is_real and not is_complex)
-    return _rescaled(engine, product) if rescale else product  # type: ignore[return-value]
+    return _rescaled(engine, product) if rescale else product
 
 
 def divide(engine: PublicEngine, x: Ciphertext, other: Any) -> Any:
@@ -362,15 +369,15 @@ def require_level(engine: PublicEngine, operation: str, level: int, *operands: A
     )
 
 
-def rescale(engine: PublicEngine, x: Encrypted) -> Encrypted:
+def rescale(engine: PublicEngine, x: _E) -> _E:
     """Divide message and modulus by the last prime: level + 1, scale / prime."""
     require_level(engine, "rescale", x.level, x)
     return _rescaled(engine, x)
 
 
-def _rescaled(engine: PublicEngine, x: Encrypted) -> Encrypted:
+def _rescaled(engine: PublicEngine, x: _E) -> _E:
     scale = x.scale / engine.params.prime_dropped_at(x.level)
-    return build(tuple(p.rescale() for p in parts(x)), x.level + 1, scale, x.slots, x.key_id, x.bound, x.is_real)
+    return _like(x, tuple(p.rescale() for p in parts(x)), x.level + 1, scale, x.bound)
 
 
 def relinearize(
@@ -380,7 +387,7 @@ def relinearize(
     if rescale:
         require_level(engine, "relinearize", x.level, x)
     if isinstance(x, Ciphertext):
-        return _rescaled(engine, x) if rescale else x  # type: ignore[return-value]
+        return _rescaled(engine, x) if rescale else x
     return _relinearized(engine, x.b, x.a, x.c, x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real, rescale, key)
 
 
@@ -406,7 +413,7 @@ def _relinearized(
     return Ciphertext(a, b, level, scale, slots, key_id, bound, is_real)
 
 
-def mod_drop(engine: PublicEngine, x: Encrypted, levels: int = 1) -> Encrypted:
+def mod_drop(engine: PublicEngine, x: _E, levels: int = 1) -> _E:
     """Drop `levels` primes without dividing: level + levels, same scale and message. Free."""
     if isinstance(levels, bool) or not isinstance(levels, int) or levels < 0:
         raise UnsupportedOperandError(f"mod_drop: levels must be an int >= 0, got {levels!r}", subject="mod_drop")
@@ -419,12 +426,10 @@ def mod_drop(engine: PublicEngine, x: Encrypted, levels: int = 1) -> Encrypted:
             hint="Drop fewer levels",
         )
     bound = engine.check_bound("mod_drop", x.bound, x.level + levels, x.scale, x.bound)
-    return build(
-        tuple(p.mod_drop(levels) for p in parts(x)), x.level + levels, x.scale, x.slots, x.key_id, bound, x.is_real
-    )
+    return _like(x, tuple(p.mod_drop(levels) for p in parts(x)), x.level + levels, x.scale, bound)
 
 
-def adjust(engine: PublicEngine, x: Encrypted, level: int, scale: Scale | None = None) -> Encrypted:
+def adjust(engine: PublicEngine, x: _E, level: int, scale: Scale | None = None) -> _E:
     """x at a deeper level with the given scale (None: the standard one), as automatic alignment brings it there.
 
     Raises LevelExhaustedError when there is no accurate way, for example to a higher scale at the same level.
@@ -438,11 +443,11 @@ def adjust(engine: PublicEngine, x: Encrypted, level: int, scale: Scale | None =
             hint="Choose a deeper level: changing a scale by less than an integer factor takes a rescale",
         )
     bound = engine.check_bound("adjust", x.bound, level, target, x.bound)
-    return build(_apply(plan, parts(x)), level, target, x.slots, x.key_id, bound, x.is_real)
+    return _like(x, _apply(plan, parts(x)), level, target, bound)
 
 
-def assume_bound(engine: PublicEngine, x: Encrypted, bound: float) -> Encrypted:
+def assume_bound(engine: PublicEngine, x: _E, bound: float) -> _E:
     """x with `bound` in place of the worst case that was tracked."""
     if not (isinstance(bound, (int, float)) and math.isfinite(bound) and bound > 0):
         raise EncodingError(f"assume_bound: the bound must be finite and positive, got {bound!r}", subject="bound")
-    return build(parts(x), x.level, x.scale, x.slots, x.key_id, float(bound), x.is_real)
+    return _like(x, parts(x), x.level, x.scale, float(bound))

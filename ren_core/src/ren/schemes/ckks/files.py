@@ -86,7 +86,7 @@ def to_bytes(value: Any) -> bytes:
         return _evaluation_key_bytes(value)
     if isinstance(value, EvaluationKeySet):
         return write_record(
-            "evaluation-keys", facts={}, blocks=[to_bytes(k) for k in value.keys()], key_id=value.key_id or ""
+            "evaluation-keys", facts={}, blocks=[to_bytes(k) for k in value.members()], key_id=value.key_id or ""
         )
     if isinstance(value, CKKSParams):
         return write_record("params", facts={"params": _params_facts(value)}, fingerprint=value.fingerprint)
@@ -186,12 +186,12 @@ def _ciphertext_bytes(x: Ciphertext | CiphertextProduct) -> bytes:
 
 
 def _read_ciphertext(record: Record, device: str | None, engine: PublicEngine | None) -> Any:
-    cls = Ciphertext if record.kind == "ciphertext" else CiphertextProduct
+    cls: Any = Ciphertext if record.kind == "ciphertext" else CiphertextProduct
     ring, state = _read_state(record, engine)
     if len(record.blocks) != (2 if cls is Ciphertext else 3):
         raise FormatError(f"{record.kind}: {len(record.blocks)} polynomials found", subject="blocks")
     polys = [_unpacked(block, ring, device) for block in record.blocks]
-    return cls(*polys, state["level"], state["scale"], state["slots"], record.key_id, state["bound"], state["is_real"])  # type: ignore[arg-type]
+    return cls(*polys, state["level"], state["scale"], state["slots"], record.key_id, state["bound"], state["is_real"])
 
 
 def _plaintext_bytes(x: Plaintext) -> bytes:
@@ -251,11 +251,12 @@ def _read_state(record: Record, engine: PublicEngine | None) -> tuple[RingSpec, 
 def _read_batch(record: Record, device: str | None, engine: PublicEngine | None) -> Any:
     shape = tuple(record.fact("shape", list))
     items = tuple(from_bytes(bytes(block), engine, device=device) for block in record.blocks)
-    kind, cls = (Ciphertext, CiphertextBatch) if record.kind == "ciphertext-batch" else (Plaintext, PlaintextBatch)
+    kind: type = Ciphertext if record.kind == "ciphertext-batch" else Plaintext
+    cls: Any = CiphertextBatch if kind is Ciphertext else PlaintextBatch
     if not all(isinstance(x, kind) for x in items) or not all(isinstance(s, int) and s >= 0 for s in shape):
         raise FormatError(f"{record.kind}: the items or the shape are malformed", subject="blocks")
     try:
-        return cls(shape, items)  # type: ignore[arg-type]
+        return cls(shape, items)
     except ValueError as error:
         raise FormatError(f"{record.kind}: {error}", subject="shape") from error
 
@@ -331,7 +332,8 @@ def _params_facts(params: CKKSParams) -> dict[str, Any]:
 def _read_params(record: Record) -> CKKSParams:
     facts = record.fact("params", dict)
     try:
-        params = CKKSParams(**{name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()})
+        given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in facts.items()}
+        params = CKKSParams(**given)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{record.kind}: the parameters are malformed: {error}", subject="params") from error
     if params.fingerprint != record.fingerprint:

@@ -66,7 +66,7 @@ class KeyStore:
 
     def add(self, keys: EvaluationKeySet) -> None:
         """Take keys made elsewhere. Raises KeyMismatchError for another owner's."""
-        for key in keys.keys():
+        for key in keys.members():
             self.check_owner(key.key_id, key.params, repr(key))
         with self.lock:
             if keys.relinearization is not None:

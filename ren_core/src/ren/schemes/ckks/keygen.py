@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -115,7 +115,8 @@ def _generate(
     for d, factor in enumerate(gadget_factors(params, level)):
         a = uniform_half(ring, seed, d, device)
         rows.append((_error(params, ring, device) - a * target + source * factor, a))
-    return cls(*extra, params, secret.key_id, level, seed, KeyBuffer.from_polys(rows))
+    key: _Key = cast(Any, cls)(*extra, params, secret.key_id, level, seed, KeyBuffer.from_polys(rows))
+    return key
 
 
 @lru_cache(maxsize=64)

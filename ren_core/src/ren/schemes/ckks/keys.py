@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,7 +248,8 @@ def load_evaluation_key(
         (Poly.from_residues(np.ascontiguousarray(row), ring, Domain.NTT, device), uniform_half(ring, seed, d, device))
         for d, row in enumerate(b)
     ]
-    return cls(*extra, params, key_id, level, seed, KeyBuffer.from_polys(rows))
+    key: EvaluationKey = cast(Any, cls)(*extra, params, key_id, level, seed, KeyBuffer.from_polys(rows))
+    return key
 
 
 class RotationKeySet(Mapping[int, RotationKey]):
@@ -332,13 +333,13 @@ class EvaluationKeySet:
                 raise UnsupportedOperandError(
                     f"EvaluationKeySet: {name} must be a {kind.__name__}, got {type(value).__name__}", subject=name
                 )
-        owners = {(key.key_id, key.params.fingerprint) for key in self.keys()}
+        owners = {(key.key_id, key.params.fingerprint) for key in self.members()}
         if len(owners) > 1:
             raise KeyMismatchError(
                 f"EvaluationKeySet: keys of different owners: {sorted(k for k, _ in owners)}", subject="evaluation keys"
             )
 
-    def keys(self) -> tuple[EvaluationKey, ...]:
+    def members(self) -> tuple[EvaluationKey, ...]:
         """Every key in the set."""
         found: list[EvaluationKey] = list(self.rotations.values()) if self.rotations else []
         found += [key for key in (self.relinearization, self.conjugation) if key is not None]
@@ -347,10 +348,10 @@ class EvaluationKeySet:
     @property
     def key_id(self) -> str | None:
         """The owner's key id; None for an empty set."""
-        keys = self.keys()
+        keys = self.members()
         return keys[0].key_id if keys else None
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return sum(key.nbytes for key in self.keys())
+        return sum(key.nbytes for key in self.members())

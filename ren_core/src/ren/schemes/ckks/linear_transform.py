@@ -59,7 +59,7 @@ class LinearTransform:
         for step in self.rotations:
             rotation.rotation_key(engine, x, step, keys)
         if (x.level, x.scale) != (self.level, self.scale):
-            x = evaluator.adjust(engine, x, self.level, self.scale)  # type: ignore[assignment]
+            x = evaluator.adjust(engine, x, self.level, self.scale)
         baby = sorted({k for _, group in self.terms for k, _ in group})
         rolled = dict(zip(baby, rotation.rotate_many(engine, x, baby, keys=keys), strict=True))
         bound = x.bound * self.row_norm
@@ -70,7 +70,7 @@ class LinearTransform:
                 term = evaluator.multiply(engine, rolled[k].assume_bound(x.bound), diagonal, rescale=False)
                 inner = term if inner is None else evaluator.add(engine, inner, term)
             assert inner is not None
-            inner = evaluator.assume_bound(engine, inner, bound) if bound else inner  # type: ignore[assignment]
+            inner = evaluator.assume_bound(engine, inner, bound) if bound else inner
             moved = rotation.rotate(engine, inner, giant, keys=keys)
             total = moved if total is None else evaluator.add(engine, total, moved)
         assert total is not None
