@@ -138,7 +138,7 @@ def _run_block(record, program, operands, scratch, limb_index, row_offset, first
             b0 = _place(operands, scratch, load(at, 6), row_offset, block)
             b1 = _place(operands, scratch, load(at, 7), row_offset, block)
             _tensor_product(record, a0, a1, b0, b1, out, d1, d2, count)
-        elif opcode == ADD_FIRST or opcode == SUB_FIRST:
+        elif opcode in (ADD_FIRST, SUB_FIRST):
             if first_block:
                 _add_first(record, out, load(operands, load(at, 2)) + 8 * limb_index, opcode - ADD_FIRST)
         elif opcode == FILL:
