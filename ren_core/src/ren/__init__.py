@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 from ren.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from ren.jit_api import jit as jit
     from ren.plugin.manager import plugins as plugins
+    from ren.poly import Poly as Poly
+    from ren.poly import realize as realize
     from ren.ring import RingSpec as RingSpec
 
 #: Public name -> module that defines it.
 _EXPORTS = {
+    "Poly": "ren.poly",
     "RingSpec": "ren.ring",
+    "jit": "ren.jit_api",
+    "realize": "ren.poly",
     "plugins": "ren.plugin.manager",
 }
 

@@ -122,6 +122,12 @@ class KernelOperandError(RenError, ValueError):
     code = "kernel-operand"
 
 
+class OptionError(RenError, ValueError):
+    """An option of a decorator or call that has no such value."""
+
+    code = "bad-option"
+
+
 class ValidationError(RenError, RuntimeError):
     """A unit did not compute what the reference backend computes (`validate=True`, REN_VALIDATE=1)."""
 

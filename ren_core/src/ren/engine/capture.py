@@ -14,20 +14,24 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ren.engine.where import noted
+from ren.ring import RingSpec
 
 REALIZE_INSIDE = "ren.jit: realize should not be called in a jitted function"
 RANDOM_INSIDE = "Random number generation during jit capture is not supported"
 
 
 class Capture:
-    """One function being captured by this thread. fresh_random: SAMPLE nodes without a seed may be made."""
+    """One function being captured by this thread.
 
-    __slots__ = ("name", "fresh_random", "first_serial")
+    fresh_random: SAMPLE nodes without a seed may be made. inline: jitted functions called inside become part of this one.
+    """
 
-    def __init__(self, name: str, fresh_random: bool, first_serial: int) -> None:
+    __slots__ = ("name", "fresh_random", "inline")
+
+    def __init__(self, name: str, fresh_random: bool, inline: bool) -> None:
         self.name = name
         self.fresh_random = fresh_random
-        self.first_serial = first_serial
+        self.inline = inline
 
 
 class _State(threading.local):
@@ -130,3 +134,12 @@ def register_scalar_carrier(
 ) -> None:
     """Arguments of type `cls` that carry a number share one plan for all its values; the number becomes a run-time scalar."""
     scalar_carriers[cls] = ScalarCarrier(read, rebuild)
+
+
+#: Dataclasses that never hold a Poly: ren.jit compares them whole instead of looking into them.
+opaque_types: set[type] = {RingSpec}
+
+
+def register_opaque(cls: type) -> None:
+    """Tell ren.jit that `cls`, a dataclass with value equality, never holds a Poly. Call it when the class is defined."""
+    opaque_types.add(cls)

@@ -1,0 +1,242 @@
+"""Capturing one call of a function, and the captured plan that replays it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ren.backend.buffer import Buffer
+from ren.engine import capture, checked
+from ren.engine.deferred import Deferred
+from ren.engine.jit_options import JitOptions
+from ren.engine.plan import Plan
+from ren.engine.plan_cache import PLANS
+from ren.engine.run import backend_of
+from ren.engine.schedule import normalise
+from ren.engine.tree import Flat, Template, frozen, handle, rebuild
+from ren.engine.where import noted
+from ren.graph import Node, next_serial, postorder
+from ren.numtheory.sampling import fresh_seed
+from ren.ops import Kind, Op
+
+if TYPE_CHECKING:
+    from ren.engine.jit import Binder
+
+NO_OUTPUT = "ren.jit: function must return at least one Poly"
+HIDDEN = "ren.jit: the function uses a Poly it was not given and does not name ({poly}): replays would keep today's value. Pass it as an argument."
+
+
+@dataclass(slots=True)
+class Segment:
+    """The part of a captured function that runs on one device.
+
+    buffers: constants by leaf number, None where a call binds an argument. given, implicit: (leaf, handle number) of those.
+    scalars: residues, or how to compute them from the scalars of the call. seeds: None: fresh at each run.
+    """
+
+    plan: Plan
+    buffers: list[Buffer | None]
+    given: list[tuple[int, int]]
+    implicit: list[tuple[int, int]]
+    scalars: list[tuple[int, ...] | Deferred]
+    dynamic: bool
+    seeds: list[bytes | None]
+
+    def run(self, flat: Flat, implicit: Flat, numbers: Sequence[Any], watch: checked.Watch | None) -> list[Buffer]:
+        buffers: list[Any] = self.buffers.copy()
+        for leaf, at in self.given:
+            buffers[leaf] = flat.handles[at]._node.realized
+        for leaf, at in self.implicit:
+            buffers[leaf] = implicit.handles[at]._node.realized
+        scalars: Sequence[Any] = self.scalars
+        if self.dynamic:
+            memo: dict[int, Any] = {}
+            scalars = [s.evaluate(numbers, memo) if isinstance(s, Deferred) else s for s in scalars]
+        seeds: Sequence[Any] = self.seeds
+        if seeds:
+            seeds = [fresh_seed() if seed is None else seed for seed in seeds]
+        return self.plan.run(buffers, scalars, seeds, watch)
+
+
+class CapturedPlan:
+    """What `ren.jit` keeps for one key. Holds no buffer of any call; constants (keys, literals) are its own."""
+
+    def __init__(self, flat: Flat, options: JitOptions, name: str) -> None:
+        self.name = name
+        self.scalars = list(flat.scalars)
+        self.frozen_scalars = frozen(flat.scalars)
+        self.segments: list[Segment] = []
+        self._constants_dynamic = options.constants == "dynamic"
+        self._validate = options.validate
+        self._template: Template | None = None
+        self._sources: list[Callable[[Flat, Flat, Sequence[Any], list[list[Buffer]]], Any]] = []
+
+    def finish(self, template: Template, sources: list[Callable[..., Any]]) -> None:
+        """The captured result: its structure, and where each handle in it comes from."""
+        template.handles.clear()
+        self._template = template
+        self._sources = sources
+
+    def numbers(self, flat: Flat) -> Sequence[Any]:
+        """The run-time scalars of a call: numbers, then the residues of constant Polys."""
+        return [*flat.numbers, *constant_inputs(flat)] if self._constants_dynamic else flat.numbers
+
+    def replay(self, flat: Flat, implicit: Flat) -> Any:
+        """Run the plan on the arguments of a call; a new result object with fresh buffers."""
+        assert self._template is not None
+        numbers = self.numbers(flat)
+        watch = checked.watcher(self._validate)
+        taken = [segment.run(flat, implicit, numbers, watch) for segment in self.segments]
+        handles = [source(flat, implicit, numbers, taken) for source in self._sources]
+        return self._template.build(handles, numbers)
+
+
+def constant_inputs(flat: Flat) -> list[tuple[int, ...]]:
+    """Residues of the constant Polys among the arguments, in order."""
+    return [h._node.params for h in flat.handles if h._node.op is Op.CONST]
+
+
+# -- capture -----------------------------------------------------------------------------------------------------------
+
+
+def capture_plan(
+    fn: Callable[..., Any],
+    binder: Binder,
+    values: Sequence[Any],
+    flat: Flat,
+    implicit: Flat,
+    options: JitOptions,
+    name: str,
+) -> tuple[CapturedPlan, Any]:
+    """Call `fn` once on stand-ins for its arguments and record what it describes; the plan, and the result of this call.
+
+    Raises RuntimeError for what a plan cannot hold. Nothing is kept if anything raises.
+    """
+    first = next_serial()
+    stand_ins = _stand_ins(flat, options)
+    arguments = _arguments(binder, values, flat, stand_ins, options)
+    with capture.capturing(capture.Capture(name, options.random == "fresh", options.nested == "inline")):
+        result = binder.call(fn, arguments)
+    template = Template(result)
+    if not template.handles:
+        raise noted(RuntimeError(NO_OUTPUT), f"{name} returned {type(result).__name__}")
+    plan = CapturedPlan(flat, options, name)
+    given = {id(h._node): i for i, h in enumerate(stand_ins)}
+    around = {id(h._node): i for i, h in enumerate(implicit.handles)}
+    nodes = [h._node for h in template.handles]
+    _refuse_hidden(nodes, first, given.keys() | around.keys(), name)
+    sources: list[Callable[..., Any]] = []
+    wanted: dict[str, list[Node]] = {}
+    for h in template.handles:
+        sources.append(_source(h, given, around, wanted, plan))
+    for device, roots in wanted.items():
+        plan.segments.append(_segment(roots, device, given, around, options))
+    plan.finish(template, sources)
+    return plan, plan.replay(flat, implicit)
+
+
+def _stand_ins(flat: Flat, options: JitOptions) -> list[Any]:
+    """A new handle for each argument handle: a function that reaches the same Poly by a hidden way does not get the argument."""
+    made = []
+    position = len(flat.numbers)
+    for h in flat.handles:
+        node: Node = h._node
+        if node.op is Op.CONST:
+            recipe = None
+            if options.constants == "dynamic":
+                recipe = Deferred.leaf(position, node.params, "a constant Poly")
+                position += 1
+            made.append(
+                handle(type(h), Node(Op.CONST, (), node.params, node.ring, node.domain, node.device, recipe=recipe))
+            )
+        else:
+            leaf = Node(
+                Op.BUFFER,
+                (),
+                (),
+                node.ring,
+                node.domain,
+                node.device,
+                kind=node.kind,
+                count=node.count,
+                realized=node.realized,
+            )
+            made.append(handle(type(h), leaf))
+    return made
+
+
+def _arguments(
+    binder: Binder, values: Sequence[Any], flat: Flat, stand_ins: list[Any], options: JitOptions
+) -> list[Any]:
+    """The arguments around stand-ins and run-time scalars."""
+    at = {id(h): s for h, s in zip(flat.handles, stand_ins, strict=True)}
+    numbers = iter(
+        [Deferred.leaf(i, v, name) for i, (v, name) in enumerate(zip(flat.numbers, flat.number_names, strict=True))]
+    )
+    return [rebuild(v, numbers, lambda h: at[id(h)], options.scalars == "dynamic") for v in values]
+
+
+def _refuse_hidden(nodes: Sequence[Node], first: int, known: Set[int], name: str) -> None:
+    """Raise if the result depends on something older than the capture that is no input: its value would be frozen."""
+    for node in postorder(nodes):
+        if node.serial < first and id(node) not in known and not node.pinned and node.kind is not Kind.KEY:
+            raise noted(
+                RuntimeError(HIDDEN.format(poly=repr(node))),
+                f"Known to {name} are its arguments, and closure variables, globals and attributes that its own code names; "
+                "what a helper function names is hidden from it.",
+            )
+
+
+def _source(
+    h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[str, list[Node]], captured: CapturedPlan
+) -> Callable[..., Any]:
+    """Where one handle of the result comes from at each replay."""
+    node: Node = h._node
+    cls = type(h)
+    at = given.get(id(node))
+    if at is not None:
+        return lambda flat, implicit, numbers, taken: flat.handles[at]
+    near = around.get(id(node))
+    if near is not None:
+        return lambda flat, implicit, numbers, taken: implicit.handles[near]
+    meta = (node.ring, node.domain, node.device)
+    recipe = node.recipe
+    if node.op is Op.CONST:
+        if recipe is None:
+            return lambda flat, implicit, numbers, taken: handle(cls, node)
+        return lambda flat, implicit, numbers, taken: handle(cls, Node(Op.CONST, (), recipe.evaluate(numbers), *meta))
+    if node.realized is not None:  # made inside from plain numbers, or pinned
+        return lambda flat, implicit, numbers, taken: handle(cls, node)
+    roots = wanted.setdefault(node.device, [])
+    segment = list(wanted).index(node.device)
+    index = len(roots)
+    roots.append(node)
+    kind, count = node.kind, node.count
+
+    def fresh(flat: Flat, implicit: Flat, numbers: Sequence[Any], taken: list[list[Buffer]]) -> Any:
+        return handle(cls, Node(Op.BUFFER, (), (), *meta, kind=kind, count=count, realized=taken[segment][index]))
+
+    return fresh
+
+
+def _segment(
+    roots: list[Node], device: str, given: dict[int, int], around: dict[int, int], options: JitOptions
+) -> Segment:
+    normal = normalise(roots, lambda node: id(node) not in given and id(node) not in around)
+    plan = PLANS.plan(normal.key, backend_of(device))
+    buffers: list[Buffer | None] = []
+    bound: list[tuple[int, int]] = []
+    near: list[tuple[int, int]] = []
+    for leaf, (node, buffer) in enumerate(zip(normal.inputs, normal.buffers, strict=True)):
+        if id(node) in given:
+            bound.append((leaf, given[id(node)]))
+            buffers.append(None)
+        elif id(node) in around:
+            near.append((leaf, around[id(node)]))
+            buffers.append(None)
+        else:
+            buffers.append(buffer)
+    scalars = [node.params if node.recipe is None else node.recipe for node in normal.scalars]
+    dynamic = any(node.recipe is not None for node in normal.scalars)
+    return Segment(plan, buffers, bound, near, scalars, dynamic, [node.seed for node in normal.randoms])

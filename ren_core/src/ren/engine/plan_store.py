@@ -1,0 +1,68 @@
+"""The bounded set of plans of one jitted function (or of one method of one instance)."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ren.engine.captured import CapturedPlan
+
+#: Keys remembered after their plan was dropped, to notice that they come back.
+_REMEMBERED = 1024
+
+
+class PlanStore:
+    """Least recently used plans are dropped beyond maxsize. hits and misses count calls. Safe from any thread."""
+
+    def __init__(self, maxsize: int | None, name: str) -> None:
+        self.maxsize = maxsize
+        self.name = name
+        self.plans: OrderedDict[Hashable, CapturedPlan] = OrderedDict()
+        self.hits = 0
+        self.misses = 0
+        self._dropped: OrderedDict[int, None] = OrderedDict()
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> CapturedPlan | None:
+        """The plan for a call; counts it."""
+        with self._lock:
+            plan = self.plans.get(key)
+            if plan is None:
+                self.misses += 1
+            else:
+                self.hits += 1
+                self.plans.move_to_end(key)
+            return plan
+
+    def peek(self, key: Hashable) -> CapturedPlan | None:
+        """The same without counting."""
+        return self.plans.get(key)
+
+    def put(self, key: Hashable, plan: CapturedPlan) -> None:
+        thrash = False
+        with self._lock:
+            self.plans[key] = plan
+            if hash(key) in self._dropped and not self._warned:
+                thrash = self._warned = True
+            while self.maxsize is not None and len(self.plans) > self.maxsize:
+                old, _ = self.plans.popitem(last=False)
+                self._dropped[hash(old)] = None
+                if len(self._dropped) > _REMEMBERED:
+                    self._dropped.popitem(last=False)
+        if thrash:
+            warnings.warn(
+                f"ren.jit: {self.name} captured again a plan it had dropped: more than maxsize={self.maxsize} kinds of calls alternate. "
+                f"Raise maxsize, or pass what varies as a Poly or Plaintext.const(...); .explain(...) names the key field that differs.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def clear(self) -> None:
+        with self._lock:
+            self.plans.clear()
+            self._dropped.clear()

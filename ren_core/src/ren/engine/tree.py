@@ -1,0 +1,361 @@
+"""Containers of Polys: what ren.jit sees in arguments and results.
+
+Polys (and key-switching handles) are found in lists, tuples, named tuples, dicts and dataclasses, nested in any way. Everything
+else is a scalar: part of the plan key inside a dataclass (a ciphertext's scale), recorded and compared elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ren.engine import capture
+from ren.engine.deferred import Deferred
+from ren.gadget import Digits, KeyBuffer
+from ren.graph import Node
+from ren.ops import Op
+from ren.poly import Poly
+
+#: Types that hold one graph node.
+HANDLES = (Poly, Digits, KeyBuffer)
+Handle = Poly | Digits | KeyBuffer
+
+
+def handle(cls: type, node: Node) -> Any:
+    """A new handle of type `cls` on `node`."""
+    made = cls.__new__(cls)
+    made._node = node
+    return made
+
+
+class _Identity:
+    """An unhashable object in a key: equal to itself only. Holding it keeps its id from being reused."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def frozen(value: Any) -> Hashable:
+    """`value` as a key that compares by type and value: 1, 1.0 and True differ, 0.0 and -0.0 differ, a NaN equals itself."""
+    cls = type(value)
+    if cls is int or cls is str or cls is bool or value is None:
+        return (cls, value)
+    if cls is float:
+        return (cls, value.hex())
+    if cls is complex:
+        return (cls, value.real.hex(), value.imag.hex())
+    if cls is list or cls is tuple:
+        return (cls, *map(frozen, value))
+    if cls is dict:
+        return (cls, *((frozen(k), frozen(v)) for k, v in value.items()))
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return (cls, value.dtype.str, value.shape, value.tobytes())
+    try:
+        hash(value)
+    except TypeError:
+        return _Identity(value)
+    return (cls, value)
+
+
+# -- kinds of objects --------------------------------------------------------------------------------------------------
+
+_HANDLE, _LIST, _NAMED, _DICT, _DATACLASS, _CARRIER, _SCALAR = range(7)
+_kinds: dict[type, tuple[int, tuple[str, ...]]] = {}
+
+
+def _kind(cls: type) -> tuple[int, tuple[str, ...]]:
+    """What to do with an object of type `cls`, and the field names of a dataclass."""
+    found = _kinds.get(cls)
+    if found is None:
+        fields: tuple[str, ...] = ()
+        if issubclass(cls, HANDLES):
+            kind = _HANDLE
+        elif cls is list or cls is tuple:
+            kind = _LIST
+        elif issubclass(cls, tuple) and hasattr(cls, "_make"):
+            kind = _NAMED
+        elif issubclass(cls, (list, tuple)):
+            kind = _LIST
+        elif issubclass(cls, dict):
+            kind = _DICT
+        elif dataclasses.is_dataclass(cls) and cls not in capture.opaque_types:
+            kind, fields = _DATACLASS, tuple(f.name for f in dataclasses.fields(cls))
+        else:
+            kind = _SCALAR
+        found = _kinds[cls] = (kind, fields)
+    return found
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+class Flat:
+    """What was found in some arguments.
+
+        parts: the structure, hashable, with the specification of each handle where it first appears. handles: each one once.
+        scalars: values outside dataclasses. numbers: values that become run-time scalars (of scalar carriers and, where asked for,
+    plain numbers; with freeze_numbers they go into the key instead). paths: where each part was found, only if asked for.
+    """
+
+    __slots__ = (
+        "parts",
+        "handles",
+        "scalars",
+        "numbers",
+        "number_names",
+        "parameter",
+        "paths",
+        "found",
+        "_at",
+        "_dynamic_scalars",
+        "_dynamic_constants",
+        "_freeze_numbers",
+    )
+
+    def __init__(
+        self,
+        *,
+        dynamic_scalars: bool = False,
+        dynamic_constants: bool = False,
+        freeze_numbers: bool = False,
+        paths: bool = False,
+    ) -> None:
+        self.parts: list[Any] = []
+        self.handles: list[Any] = []
+        self.scalars: list[Any] = []
+        self.numbers: list[Any] = []
+        self.number_names: list[str] = []
+        self.parameter = ""
+        self.paths: list[str] | None = [] if paths else None
+        self.found = 0  # handles and carriers, repeated ones counted again
+        self._at: dict[int, int] = {}
+        self._dynamic_scalars = dynamic_scalars
+        self._freeze_numbers = freeze_numbers
+        self._dynamic_constants = dynamic_constants
+
+    def _part(self, part: Any, path: str) -> None:
+        self.parts.append(part)
+        if self.paths is not None:
+            self.paths.append(path)
+
+    def add(self, obj: Any, path: str = "", static: bool = False) -> None:
+        """Read one argument. static: scalars go into the key (inside dataclasses)."""
+        cls = type(obj)
+        kind, fields = _kinds.get(cls) or _kind(cls)
+        if kind == _HANDLE:
+            self.found += 1
+            at = self._at.get(id(obj))
+            if at is None:
+                at = self._at[id(obj)] = len(self.handles)
+                self.handles.append(obj)
+                self._part(at, path)
+                self._part(None, path)  # its specification: known once it is realized, see `specify`
+            else:
+                self._part(at, path)
+        elif kind == _SCALAR:
+            carrier = capture.scalar_carriers.get(cls)
+            read = carrier.read(obj) if carrier is not None else None
+            if read is not None:
+                self._number(cls, read, path)
+            elif static:
+                self._part(frozen(obj), path)
+            else:
+                self._scalar(obj, path)
+        elif kind == _LIST or kind == _NAMED:
+            self._part((cls, len(obj)), path)
+            for i, item in enumerate(obj):
+                self.add(item, f"{path}[{i}]" if self.paths is not None else "", static)
+        elif kind == _DICT:
+            self._part((cls, *map(frozen, obj)), path)
+            for key, item in obj.items():
+                self.add(item, f"{path}[{key!r}]" if self.paths is not None else "", static)
+        else:
+            self._dataclass(obj, cls, fields, path, static)
+
+    def _dataclass(self, obj: Any, cls: type, fields: tuple[str, ...], path: str, static: bool) -> None:
+        carrier = capture.scalar_carriers.get(cls)
+        read = carrier.read(obj) if carrier is not None else None
+        if read is not None:
+            self._number(cls, read, path)
+            return
+        parts, found = len(self.parts), self.found
+        self._part(cls, path)
+        for name in fields:
+            self.add(getattr(obj, name), f"{path}.{name}" if self.paths is not None else "", True)
+        if self.found == found:  # holds no Poly: an ordinary value
+            del self.parts[parts:]
+            if self.paths is not None:
+                del self.paths[parts:]
+            if static:
+                self._part(frozen(obj), path)
+            else:
+                self._scalar(obj, path)
+
+    def _number(self, cls: type, read: tuple[Any, Hashable], path: str) -> None:
+        number, key = read
+        self.found += 1
+        if self._freeze_numbers:
+            self._part((cls, key, frozen(number)), path)
+            return
+        self._part((cls, key, type(number)), path)
+        self.numbers.append(number)
+        self.number_names.append(self.parameter)
+
+    def _scalar(self, obj: Any, path: str) -> None:
+        cls = type(obj)
+        if self._dynamic_scalars and (cls is int or cls is float or cls is complex):
+            self._part((cls, "dynamic"), path)
+            self.numbers.append(obj)
+            self.number_names.append(self.parameter)
+        else:
+            self._part("scalar", path)
+            self.scalars.append(obj)
+
+    def specify(self) -> tuple[Any, ...]:
+        """The finished key part: structure, and for each handle what a plan depends on. All handles must be realized."""
+        parts = self.parts
+        for i, part in enumerate(parts):
+            if part is None:
+                parts[i] = self._spec(self.handles[parts[i - 1]])
+        return tuple(parts)
+
+    def _spec(self, obj: Any) -> tuple[Any, ...]:
+        node: Node = obj._node
+        if node.op is _CONST:
+            if self._dynamic_constants:
+                return ("constant", node.ring, None, node.domain, node.device)
+            return ("constant", node.ring, node.params, node.domain, node.device)
+        buffer = node.realized
+        assert buffer is not None
+        return (node.kind, node.ring, buffer.words, node.domain, node.device)
+
+
+_CONST = Op.CONST
+
+
+# -- rebuilding --------------------------------------------------------------------------------------------------------
+
+
+def rebuild(obj: Any, numbers: Iterator[Any], replace: Callable[[Any], Any], dynamic_scalars: bool) -> Any:
+    """`obj` with each handle replaced and each run-time scalar taken from `numbers`, in the order of `Flat.add`. Parts that hold
+    neither are kept as they are."""
+    cls = type(obj)
+    kind, fields = _kind(cls)
+    if kind == _HANDLE:
+        return replace(obj)
+    carrier = capture.scalar_carriers.get(cls)
+    if carrier is not None and carrier.read(obj) is not None:
+        return carrier.rebuild(obj, next(numbers))
+    if kind == _SCALAR:
+        if dynamic_scalars and cls in (int, float, complex):
+            return next(numbers)
+        return obj
+    if kind == _DATACLASS:
+        new = {name: rebuild(getattr(obj, name), numbers, replace, False) for name in fields}
+        return obj if all(getattr(obj, k) is v for k, v in new.items()) else with_fields(cls, new)
+    if kind == _DICT:
+        items = {k: rebuild(v, numbers, replace, dynamic_scalars) for k, v in obj.items()}
+        return obj if all(obj[k] is v for k, v in items.items()) else _like_dict(obj, items)
+    values = [rebuild(v, numbers, replace, dynamic_scalars) for v in obj]
+    return obj if all(a is b for a, b in zip(obj, values, strict=True)) else _like_sequence(cls, values)
+
+
+def _like_dict(obj: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+    if type(obj) is dict:
+        return items
+    made = obj.copy()
+    made.update(items)
+    return made
+
+
+def _like_sequence(cls: type, values: Sequence[Any]) -> Any:
+    if cls is list:
+        return values if isinstance(values, list) else list(values)
+    make = getattr(cls, "_make", cls)
+    return make(values)
+
+
+_shapes: dict[type, tuple[bool, tuple[str, ...], tuple[str, ...]]] = {}
+
+
+def with_fields(cls: type, values: dict[str, Any]) -> Any:
+    """A dataclass instance with these field values. A class with `__post_init__` is constructed, so that what it derives is
+    derived again; others are filled in directly."""
+    shape = _shapes.get(cls)
+    if shape is None:
+        fields = dataclasses.fields(cls)
+        shape = _shapes[cls] = (
+            hasattr(cls, "__post_init__"),
+            tuple(f.name for f in fields if f.init),
+            tuple(f.name for f in fields if not f.init),
+        )
+    construct, given, derived = shape
+    if construct:
+        made = cls(**{name: values[name] for name in given})
+        for name in derived:
+            object.__setattr__(made, name, values[name])
+        return made
+    made = cls.__new__(cls)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+class Template:
+    """The structure of a captured result. `build(handles, numbers)` makes a new one around new handles, in the order of `handles`,
+    and the run-time scalars of the call."""
+
+    __slots__ = ("handles", "_make", "_at")
+
+    def __init__(self, result: Any) -> None:
+        self.handles: list[Any] = []
+        self._at: dict[int, int] = {}
+        self._make = self._read(result)
+
+    def build(self, handles: Sequence[Any], numbers: Sequence[Any]) -> Any:
+        return self._make(handles, numbers)
+
+    def _read(self, obj: Any) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+        cls = type(obj)
+        kind, fields = _kind(cls)
+        if kind == _HANDLE:
+            at = self._at.setdefault(id(obj), len(self.handles))
+            if at == len(self.handles):
+                self.handles.append(obj)
+            return lambda handles, numbers: handles[at]
+        if isinstance(obj, Deferred):
+            return lambda handles, numbers: obj.evaluate(numbers)
+        carrier = capture.scalar_carriers.get(cls)
+        read = carrier.read(obj) if carrier is not None else None
+        if carrier is not None and read is not None and isinstance(read[0], Deferred):
+            carry, number = carrier.rebuild, read[0]
+            return lambda handles, numbers: carry(obj, number.evaluate(numbers))
+        if kind == _LIST or kind == _NAMED:
+            parts = [self._read(v) for v in obj]
+            return lambda handles, numbers: _like_sequence(cls, [p(handles, numbers) for p in parts])
+        if kind == _DICT:
+            pairs = [(k, self._read(v)) for k, v in obj.items()]
+            empty = obj.copy()
+            empty.clear()  # the template must not keep this call's Polys alive
+            return lambda handles, numbers: _like_dict(empty, {k: p(handles, numbers) for k, p in pairs})
+        if kind == _DATACLASS and cls not in capture.opaque_types:
+            named = [(name, self._read(getattr(obj, name))) for name in fields]
+            return lambda handles, numbers: with_fields(cls, {name: p(handles, numbers) for name, p in named})
+        return lambda handles, numbers: obj
