@@ -283,9 +283,10 @@ def _sample(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
         ("sparse_ternary", min(n // 2, 192), 5),
         ("sparse_ternary", min(n, 300), 0),
     ]
-    units = [(ring_of_width(n, legal[len(legal) // 2], 2), draw) for draw in draws]
+    units = [(RingSpec(n, (refusing, rings[-1].moduli[0])), draws[0])]
+    units += [(ring_of_width(n, legal[len(legal) // 2], 2), draw) for draw in draws]
     units += [(ring, draws[i % len(draws)]) for i, ring in enumerate(rings)]
-    units += [(ring, draws[0]) for ring in rings] + [(RingSpec(n, (refusing, rings[-1].moduli[0])), draws[0])]
+    units += [(ring, draws[0]) for ring in rings]
     for ring, draw in units:
         rng = generator("sample", ring, draw)
         seeds = [(np.frombuffer(rng.bytes(32), np.uint64).copy(),) for _ in range(2)]

@@ -106,6 +106,7 @@ Runner = Callable[[Backend, ExecUnit, CompiledUnit, Sequence[Words], Sequence[Wo
 
 def assert_same(case: KernelCase, found: Sequence[Words], expected: Sequence[Words], run: int, how: str) -> None:
     """Raise AssertionError naming the first word that differs."""
+    __tracebackhide__ = True  # pytest then shows the message and the kit's caller
     assert len(found) == len(expected), f"{case}: {len(found)} outputs, expected {len(expected)}"
     for number, (f, e) in enumerate(zip(found, expected, strict=True)):
         if np.array_equal(f, e):
