@@ -83,8 +83,9 @@ def _workspace(size: int) -> NDArray[np.complex128]:
 
 def _transform(w: NDArray[np.complex128], *, inverse: bool) -> NDArray[np.complex128]:
     """sum_k w_k exp(-2 pi i t k / size), with + for the inverse; neither is divided by the size. May overwrite w."""
-    out = {"out": w} if _TRANSFORMS_IN_PLACE else {}
-    return np.fft.ifft(w, norm="forward", **out) if inverse else np.fft.fft(w, **out)
+    if not _TRANSFORMS_IN_PLACE:
+        return np.fft.ifft(w, norm="forward") if inverse else np.fft.fft(w)
+    return np.fft.ifft(w, norm="forward", out=w) if inverse else np.fft.fft(w, out=w)
 
 
 def capacity(modulus: int, scale: Scale) -> float:

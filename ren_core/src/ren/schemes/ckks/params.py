@@ -169,7 +169,7 @@ class CKKSParams:
     @cached_property
     def ring(self) -> RingSpec:
         """The ring of fresh ciphertexts (level 0): all chain primes."""
-        return RingSpec(self.n, self.chain)
+        return RingSpec(self.n, self.chain).drop(0)  # the shared instance: comparing rings is then mostly identity
 
     def ring_at(self, level: int) -> RingSpec:
         """The ring of ciphertexts at `level`: the chain without its last `level` primes."""

@@ -28,7 +28,7 @@ class PrecisionReport:
     @property
     def max_error(self) -> float:
         """The largest absolute error."""
-        return 2.0**self.max_log2
+        return math.exp2(self.max_log2)
 
     def __str__(self) -> str:
         values = f"min {self.min_log2:.2f}, mean {self.mean_log2:.2f}, max {self.max_log2:.2f}"

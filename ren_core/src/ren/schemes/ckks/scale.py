@@ -36,6 +36,9 @@ class Scale:
 
     __slots__ = ("terms", "_hash", "_float", "_log2")
     terms: tuple[tuple[int, int], ...]
+    _hash: int | None
+    _float: float | None
+    _log2: float | None
 
     def __init__(self, terms: tuple[tuple[int, int], ...] = ()) -> None:
         """The product of base^exponent over `terms`; bases are integers > 1, in any order, and need not be prime."""
@@ -58,17 +61,7 @@ class Scale:
         if isinstance(value, Scale):
             return value
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            if hasattr(value, "__index__"):
-                value = int(value.__index__())
-            elif (
-                type(value).__module__ == "numpy"
-                and hasattr(value, "dtype")
-                and value.dtype.kind == "f"
-                and value.ndim == 0
-            ):
-                value = float(value)
-            else:
-                raise TypeError(f"a scale is a Scale, an int or a float, got {type(value).__name__}")
+            value = _number(value)
         if not math.isfinite(value) or value <= 0:
             raise ParameterError(
                 f"a scale must be finite and positive, got {value!r}",
@@ -172,39 +165,42 @@ class Scale:
 
     def __hash__(self) -> int:
         # Scales that equal a number must hash like it: Python's rule is the value modulo 2^61 - 1.
-        if self._hash is None:
-            if all(e > 0 or p == 2 for p, e in self.terms) and all(p != _HASH_PRIME for p, _ in self.terms):
+        value = self._hash
+        if value is None:
+            if all(e > 0 or p == 2 for p, e in self.terms):
                 value = 1
                 for p, e in self.terms:
                     value = value * pow(p, e, _HASH_PRIME) % _HASH_PRIME
             else:
                 value = hash(("ren.Scale", self.terms))
             object.__setattr__(self, "_hash", value)
-        return self._hash  # type: ignore[return-value]
+        return value
 
     # -- numbers -----------------------------------------------------------------------------------------------------
 
     def __float__(self) -> float:
-        """The nearest double (within 1e-25 relative before rounding). Raises OverflowError beyond 1.8e308."""
-        if self._float is None:
-            object.__setattr__(self, "_float", self._to_float())
-        return self._float  # type: ignore[return-value]
+        """The nearest double (within 1e-25 relative before rounding). Raises OverflowError outside 5e-324 .. 1.8e308."""
+        value = self._float
+        if value is None:
+            value = self._to_float()
+            object.__setattr__(self, "_float", value)
+        return value
 
     def _to_float(self) -> float:
-        if len(self.terms) == 1 and self.terms[0][0] == 2:
-            return math.ldexp(1.0, self.terms[0][1])
-        result = float(_exp(self.terms, 40))
-        if math.isinf(result):
-            raise OverflowError(f"scale {self} is too large for a float")
+        power_of_two = len(self.terms) == 1 and self.terms[0][0] == 2
+        result = math.ldexp(1.0, self.terms[0][1]) if power_of_two else float(_exp(self.terms, 40))
+        if math.isinf(result) or result == 0.0:
+            raise OverflowError(f"{self!r} is out of the range of a float")
         return result
 
     @property
     def log2(self) -> float:
         """Binary logarithm as a double."""
-        if self._log2 is None:
-            context = Context(prec=40)
-            object.__setattr__(self, "_log2", float(context.divide(_ln(self.terms, 40)[0], _ln_of(2, 40))))
-        return self._log2  # type: ignore[return-value]
+        value = self._log2
+        if value is None:
+            value = float(Context(prec=40).divide(_ln(self.terms, 40)[0], _ln_of(2, 40)))
+            object.__setattr__(self, "_log2", value)
+        return value
 
     def nearest_integer(self) -> int:
         """round(self), exact for values up to 2^4096 (0 for values of at most one half)."""
@@ -262,6 +258,16 @@ class Scale:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Scale:
         return self
+
+
+def _number(value: Any) -> int | float:
+    """Integers and floats of NumPy and the like."""
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        return int(value.__index__())
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind == "f" and getattr(value, "ndim", None) == 0:
+        return float(value)
+    raise TypeError(f"a scale is a Scale, an int or a float, got {type(value).__name__}")
 
 
 def _fill(scale: Scale, terms: tuple[tuple[int, int], ...]) -> None:

@@ -104,7 +104,7 @@ def write_record(
     text = json.dumps(dict(facts), separators=(",", ":"), allow_nan=False).encode()
     parts: list[Block] = [text]
     for block in blocks:
-        view = memoryview(block).cast("B")
+        view = (block.data if isinstance(block, np.ndarray) else memoryview(block)).cast("B")
         parts += [_LENGTH.pack(view.nbytes), view]
     if len(text) > _MAX_FACTS or len(blocks) > 0xFFFF:
         raise FormatError(f"{kind}: too many facts ({len(text)} bytes) or blocks ({len(blocks)})", subject=kind)
