@@ -136,6 +136,15 @@ def register_scalar_carrier(
     scalar_carriers[cls] = ScalarCarrier(read, rebuild)
 
 
+canonical_forms: dict[type, Callable[[Any], Any]] = {}
+
+
+def register_canonical(cls: type, form: Callable[[Any], Any]) -> None:
+    """Make plans depend on form(obj) instead of obj for arguments of the dataclass `cls`: the function is captured with it, and objects
+    of equal form share a plan. For fields whose exact value a plan need not follow, such as a magnitude bound rounded up."""
+    canonical_forms[cls] = form
+
+
 #: Dataclasses that never hold a Poly: ren.jit compares them whole instead of looking into them.
 opaque_types: set[type] = {RingSpec}
 

@@ -192,6 +192,9 @@ class Flat:
         if read is not None:
             self._number(cls, read, path)
             return
+        form = capture.canonical_forms.get(cls)
+        if form is not None:
+            obj = form(obj)
         parts, found = len(self.parts), self.found
         self._part(cls, path)
         for name in fields:
@@ -265,6 +268,9 @@ def rebuild(obj: Any, numbers: Iterator[Any], replace: Callable[[Any], Any], dyn
             return next(numbers)
         return obj
     if kind == _DATACLASS:
+        form = capture.canonical_forms.get(cls)
+        if form is not None:
+            obj = form(obj)
         new = {name: rebuild(getattr(obj, name), numbers, replace, False) for name in fields}
         return obj if all(getattr(obj, k) is v for k, v in new.items()) else with_fields(cls, new)
     if kind == _DICT:
