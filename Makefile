@@ -10,6 +10,9 @@ PIP_OPTIONS := --quiet --disable-pip-version-check --no-input
 # Two worker processes use two cores; library threads inside each would only wait for one another.
 PYTEST := OMP_NUM_THREADS=1 .venv-test/bin/python -m pytest -n 2
 
+# A benchmark that moves between cores measures the move.
+PINNED := $(shell command -v taskset >/dev/null 2>&1 && echo taskset -c 0)
+
 .PHONY: help demo demo-torch test test-full lint types bench clean
 .DELETE_ON_ERROR:
 
@@ -38,11 +41,12 @@ lint: .venv-test/ready
 types: .venv-test/ready
 	.venv-test/bin/mypy $(SOURCES)
 
-bench: .venv-test/ready
-	.venv-test/bin/python tests/bench/import_time.py
+bench: .venv-bench/ready
+	$(PINNED) .venv-bench/bin/python tests/bench/import_time.py
+	OMP_NUM_THREADS=1 $(PINNED) .venv-bench/bin/python tests/bench/side_by_side.py --set A
 
 clean:
-	rm -rf .venv-demo .venv-torch .venv-test
+	rm -rf .venv-demo .venv-torch .venv-test .venv-bench
 
 .venv-%/ready: $(MANIFESTS)
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 with pip was found; set PYTHON=/path/to/python"; exit 1; }
@@ -55,3 +59,4 @@ clean:
 # PyTorch first and pinned: resolved along with the rest, it could become a GPU build of several gigabytes.
 .venv-torch/ready: INSTALL = $(@D)/bin/python -m pip install $(PIP_OPTIONS) $(TORCH) && $(@D)/bin/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e ".[torch]"
 .venv-test/ready: INSTALL = $(@D)/bin/python -m pip install $(PIP_OPTIONS) $(TORCH) && $(@D)/bin/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e ".[torch,test]"
+.venv-bench/ready: INSTALL = $(@D)/bin/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e ".[bench]"
