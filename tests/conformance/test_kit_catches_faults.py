@@ -5,7 +5,9 @@ import sys
 from itertools import chain
 
 import pytest
+from ren.backend.protocol import Capabilities
 from ren.backend.reference import ReferenceBackend
+from ren.errors import KernelUnsupportedError
 from ren.ops import KERNELS
 from ren.testing import BackendConformance
 from ren.testing.mutants import MUTANTS
@@ -56,6 +58,33 @@ def test_there_are_enough_faults():
 @pytest.mark.parametrize("kernel", [None, "ntt"])
 def test_the_reference_backend_passes(kernel):
     assert not list(failures(ReferenceBackend(), kernel))
+
+
+class Narrow(ReferenceBackend):
+    """Declares transforms only, up to degree 64 and 50 bits; `strict` says whether it refuses the rest."""
+
+    def __init__(self, strict):
+        self.strict = strict
+
+    def capabilities(self):
+        return Capabilities(kernels=frozenset({"ntt", "intt"}), min_n=4, max_n=64, max_modulus_bits=50)
+
+    def compile(self, unit):
+        told = self.capabilities()
+        widest = max(q.bit_length() for q in unit.ring.moduli)
+        fits = told.min_n <= unit.ring.n <= told.max_n and widest <= told.max_modulus_bits
+        if self.strict and not (unit.kernel in told.kernels and fits):
+            raise KernelUnsupportedError(f"{unit.kernel} for {unit.ring} is not declared")
+        return super().compile(unit)
+
+
+@pytest.mark.parametrize(("kernel", "n"), [("mod_down", 8), ("ntt", 2), ("ntt", 64), ("ntt", 128)])
+def test_what_is_not_declared_must_be_refused(kernel, n):
+    """Computing it all the same is a fault, even when the result is right."""
+    kit = BackendConformance()
+    kit.test_kernel(Narrow(strict=True), REFERENCE, kernel, n)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        kit.test_kernel(Narrow(strict=False), REFERENCE, kernel, n)
 
 
 def test_a_third_party_needs_three_lines(tmp_path):

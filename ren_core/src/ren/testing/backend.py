@@ -29,7 +29,7 @@ from ren.numtheory.roots import ntt_exponents, primitive_root_2n
 from ren.ops import KERNELS, Domain
 from ren.ring import RingSpec
 from ren.testing.cases import KernelCase, cases
-from ren.testing.runner import assert_same, run_apart, run_in_arena, run_in_place, unit_of
+from ren.testing.runner import assert_same, run_apart, run_in_arena, run_in_place, run_in_place_crossed, unit_of
 from ren.testing.vectors import LARGE, SIZES, generator, operand, ring_of_width, widths
 
 Words = NDArray[np.uint64]
@@ -166,7 +166,8 @@ class BackendConformance:
             expected = run_apart(reference, plain, oracle, inputs, scalars)
             assert_same(case, run_in_arena(backend, unit, compiled, inputs, scalars), expected, number, "in one arena")
             if case.in_place:
-                assert_same(case, run_in_place(backend, unit, compiled, inputs, scalars), expected, number, "in place")
+                for way in (run_in_place, run_in_place_crossed)[: len(inputs)]:
+                    assert_same(case, way(backend, unit, compiled, inputs, scalars), expected, number, way.__name__)
         inputs, scalars = case.operands[0]
         expected = run_apart(reference, plain, oracle, inputs, scalars)
         assert_same(

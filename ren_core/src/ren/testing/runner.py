@@ -75,9 +75,27 @@ def run_in_place(
     backend: Backend, unit: ExecUnit, compiled: CompiledUnit, inputs: Sequence[Words], scalars: Sequence[Words]
 ) -> list[Words]:
     """Run with output i in the memory of input i, as far as there are inputs."""
+    return _run_over_inputs(backend, unit, compiled, inputs, scalars, range(len(inputs)))
+
+
+def run_in_place_crossed(
+    backend: Backend, unit: ExecUnit, compiled: CompiledUnit, inputs: Sequence[Words], scalars: Sequence[Words]
+) -> list[Words]:
+    """Run with the first output in the memory of the last input, and so on: results overwrite what later ones still read."""
+    return _run_over_inputs(backend, unit, compiled, inputs, scalars, range(len(inputs))[::-1])
+
+
+def _run_over_inputs(
+    backend: Backend,
+    unit: ExecUnit,
+    compiled: CompiledUnit,
+    inputs: Sequence[Words],
+    scalars: Sequence[Words],
+    order: Sequence[int],
+) -> list[Words]:
     memories = [_filled(backend, x) for x in inputs]
     scalar_views: list[View] = [(_filled(backend, s), 0) for s in scalars]
-    outputs = [memories[i] if i < len(memories) else backend.alloc(o.words) for i, o in enumerate(unit.outputs)]
+    outputs = [memories[order[i]] if i < len(order) else backend.alloc(o.words) for i, o in enumerate(unit.outputs)]
     scratch: list[View] = [(backend.alloc(s.words), 0) for s in unit.scratch]
     compiled([*((m, 0) for m in memories), *scalar_views, *((m, 0) for m in outputs), *scratch])
     return [backend.copyout(m, 0, o.words) for m, o in zip(outputs, unit.outputs, strict=True)]
