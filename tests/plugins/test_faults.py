@@ -245,6 +245,22 @@ def test_slow_import_is_loaded_and_reported_with_its_time(monkeypatch: pytest.Mo
         )
 
 
+@pytest.mark.parametrize(
+    ("distribution", "advice"),
+    [
+        ("ren", 'Run in a clone of Ren: pip install -e ".[fast]"'),
+        ("ren-passes", 'Run in a clone of Ren: pip install -e "./ren_passes[fast]"'),
+        ("ren-bad", 'Run: pip install "ren-bad[fast]"'),
+    ],
+)
+def test_advice_to_install_fits_the_distribution(distribution: str, advice: str) -> None:
+    with PluginTester() as world:
+        world.plugin(
+            "bad", faulty("bad", "", requires=("ren_no_such_module",), extra="fast"), distribution=distribution
+        )
+        assert world.record("bad").fix == advice
+
+
 def test_optional_dependency_is_quiet_until_asked_for() -> None:
     text = faulty(
         "bad",
@@ -257,7 +273,7 @@ def test_optional_dependency_is_quiet_until_asked_for() -> None:
         assert world.record("bad").state == "missing-dependency"
         assert world.record("bad").withheld == ("frontend bad",)
         assert world.warnings == []
-        with pytest.raises(MissingPluginError, match=r"needs ren_no_such_module.*pip install -e \"\.\[bad\]\""):
+        with pytest.raises(MissingPluginError, match=r"needs ren_no_such_module.*pip install \"ren-test-bad\[bad\]\""):
             world.manager.lookup(Kind.FRONTEND, "bad")
 
 

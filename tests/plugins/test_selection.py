@@ -189,7 +189,9 @@ def test_listing_shows_facts_and_what_a_refused_plugin_would_have() -> None:
             assert not listed["driverless"].facts.device_present
             assert not listed["gpu"].facts.installed and "ren_no_such_module" in listed["gpu"].facts.reason
             assert [r.name for r in backends() if r.default] == ["mid"]
-            with pytest.raises(BackendUnavailableError, match=r'needs ren_no_such_module.*pip install -e "\.\[gpu\]"'):
+            with pytest.raises(
+                BackendUnavailableError, match=r'needs ren_no_such_module.*pip install "ren-test-gpu\[gpu\]"'
+            ):
                 get_backend("gpu")
 
 

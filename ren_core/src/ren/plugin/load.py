@@ -71,6 +71,16 @@ def advice_to_disable(record: PluginRecord) -> str:
     return f"To go without it: REN_DISABLE_PLUGINS={record.name}, or pip uninstall {record.distribution}"
 
 
+def _advice_to_install(record: PluginRecord, modules: Iterable[str], extra: str | None) -> str:
+    if extra is None:
+        return f"Install {', '.join(modules)}. {advice_to_disable(record)}"
+    if record.distribution not in OWN_DISTRIBUTIONS:
+        return f'Run: pip install "{record.distribution}[{extra}]"'
+    # Ours come from a clone: the name `ren` on the public index belongs to somebody else.
+    where = "." if record.distribution == "ren" else f"./{record.distribution.replace('-', '_')}"
+    return f'Run in a clone of Ren: pip install -e "{where}[{extra}]"'
+
+
 def explain_pending(record: PluginRecord, kind: Kind) -> str:
     reason = record.pending or f"it registers no {kind} of that name"
     return f"Ren plugin {record.name!r} ({record.distribution} {record.version}) is loaded, but {reason}"
@@ -118,11 +128,7 @@ def examine(candidate: Candidate, trace: Callable[[str, str], None]) -> None:
     candidate.entries = registrar.entries
     missing = [name for name in info.requires if not _importable(name)]
     if missing:
-        fix = (
-            f'Run in a clone of Ren: pip install -e ".[{info.extra}]"'
-            if info.extra
-            else f"Install {', '.join(missing)}, or: {advice_to_disable(candidate.record)}"
-        )
+        fix = _advice_to_install(candidate.record, missing, info.extra)
         candidate.refuse(State.MISSING_DEPENDENCY, f"it needs {', '.join(missing)}, which is not installed", fix)
 
 
