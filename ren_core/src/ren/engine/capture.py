@@ -136,13 +136,14 @@ def register_scalar_carrier(
     scalar_carriers[cls] = ScalarCarrier(read, rebuild)
 
 
-canonical_forms: dict[type, Callable[[Any], Any]] = {}
+carried_fields: dict[type, frozenset[str]] = {}
 
 
-def register_canonical(cls: type, form: Callable[[Any], Any]) -> None:
-    """Make plans depend on form(obj) instead of obj for arguments of the dataclass `cls`: the function is captured with it, and objects
-    of equal form share a plan. For fields whose exact value a plan need not follow, such as a magnitude bound rounded up."""
-    canonical_forms[cls] = form
+def register_carried_field(cls: type, name: str) -> None:
+    """Make the number in field `name` of the dataclass `cls` a run-time scalar of every plan: plans are shared by all its values, and
+    what a captured function computes from it is computed again at each replay. For values that follow the data's state but choose
+    no branch, such as a magnitude bound."""
+    carried_fields[cls] = carried_fields.get(cls, frozenset()) | {name}
 
 
 #: Dataclasses that never hold a Poly: ren.jit compares them whole instead of looking into them.

@@ -192,12 +192,15 @@ class Flat:
         if read is not None:
             self._number(cls, read, path)
             return
-        form = capture.canonical_forms.get(cls)
-        if form is not None:
-            obj = form(obj)
         parts, found = len(self.parts), self.found
+        carried = capture.carried_fields.get(cls, _NO_FIELDS)
         self._part(cls, path)
         for name in fields:
+            if name in carried and not self._freeze_numbers:
+                self._part("carried", path)
+                self.numbers.append(getattr(obj, name))
+                self.number_names.append(f"{self.parameter}.{name}")
+                continue
             self.add(getattr(obj, name), f"{path}.{name}" if self.paths is not None else "", True)
         if self.found == found:  # holds no Poly: an ordinary value
             del self.parts[parts:]
@@ -248,6 +251,7 @@ class Flat:
 
 
 _CONST = Op.CONST
+_NO_FIELDS: frozenset[str] = frozenset()
 
 
 # -- rebuilding --------------------------------------------------------------------------------------------------------
@@ -268,10 +272,11 @@ def rebuild(obj: Any, numbers: Iterator[Any], replace: Callable[[Any], Any], dyn
             return next(numbers)
         return obj
     if kind == _DATACLASS:
-        form = capture.canonical_forms.get(cls)
-        if form is not None:
-            obj = form(obj)
-        new = {name: rebuild(getattr(obj, name), numbers, replace, False) for name in fields}
+        carried = capture.carried_fields.get(cls, _NO_FIELDS)
+        new = {
+            name: next(numbers) if name in carried else rebuild(getattr(obj, name), numbers, replace, False)
+            for name in fields
+        }
         return obj if all(getattr(obj, k) is v for k, v in new.items()) else with_fields(cls, new)
     if kind == _DICT:
         items = {k: rebuild(v, numbers, replace, dynamic_scalars) for k, v in obj.items()}

@@ -114,6 +114,8 @@ __all__ = [
     "to_bytes",
 ]
 
-# What ren.jit must know: plans depend on the active engine, and a constant's value may change without a new plan.
+# What ren.jit must know: plans depend on the active engine; bounds and the values of constants may change without a new plan.
 _capture.register_context_token(_active_key_id)
+for _kind in (Ciphertext, CiphertextProduct, Plaintext):
+    _capture.register_carried_field(_kind, "bound")
 _capture.register_scalar_carrier(Plaintext, _scalar_of, _rebuild_constant)

@@ -11,6 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
+from ren.engine.deferred import deferred_call
 from ren.errors import CapacityError, PossibleOverflowWarning, TransparentCiphertextWarning
 from ren.schemes.ckks.encoder import capacity
 from ren.schemes.ckks.params import CKKSParams
@@ -39,9 +40,18 @@ class BoundPolicy:
         return found
 
     def check(self, operation: str, bound: float, level: int, scale: Scale, *operands: float) -> float:
-        """`bound` when it fits. Else a warning, once (operands without a bound have had theirs), and infinity: nothing is known any more."""
-        if bound <= self.limit(level, scale):
+        """`bound` when it fits. Else a warning, once (operands without a bound have had theirs), and infinity: nothing is known any more.
+
+        A bound that is only known when a plan runs is checked by each run.
+        """
+        if type(bound) is float and bound <= self.limit(level, scale):
             return bound
+        checked: float = deferred_call(self._overflow, operation, bound, level, scale, *operands)
+        return checked
+
+    def _overflow(self, operation: str, bound: float, level: int, scale: Scale, *operands: float) -> float:
+        if bound <= self.limit(level, scale):
+            return float(bound)
         text = f"possible-overflow: {operation}: slots may reach 2^{_log2(bound)}, level {level} at scale 2^{scale.log2:.1f} holds 2^{_log2(self.limit(level, scale))}"
         hint = "If the values are smaller than that, say so: x.assume_bound(1.0). If not, scale the inputs down or use parameters with more levels"
         if self.strict:

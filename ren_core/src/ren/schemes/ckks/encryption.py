@@ -47,7 +47,7 @@ def _error(params: CKKSParams, ring: object, device: str) -> Poly:
 def decrypt(secret: SecretKey, b: Poly, a: Poly, c: Poly | None = None) -> tuple[Poly, NDArray[np.float64], int]:
     """(m, its coefficients as doubles, how many of them do not fit) for m = b + a s (+ c s^2). Realized.
 
-    m keeps at most `CHECKED_LIMBS` primes: all that a sound message needs. Where coefficients do not fit, m has all primes.
+    m is in the coefficient domain, from where `decode` lifts it again, and keeps at most `CHECKED_LIMBS` primes: all that a sound message needs. Where coefficients do not fit, m has all primes.
     """
     kept = min(CHECKED_LIMBS, b.ring.limbs)
     m = _open(secret, b, a, c, kept)
@@ -60,4 +60,4 @@ def decrypt(secret: SecretKey, b: Poly, a: Poly, c: Poly | None = None) -> tuple
 def _open(secret: SecretKey, b: Poly, a: Poly, c: Poly | None, limbs: int) -> Poly:
     s = secret.reveal().limbs(0, limbs)
     inner = a.limbs(0, limbs) if c is None else a.limbs(0, limbs) + c.limbs(0, limbs) * s
-    return (b.limbs(0, limbs) + inner * s).realize()
+    return (b.limbs(0, limbs) + inner * s).intt().realize()

@@ -298,7 +298,7 @@ class PublicEngine:
         return evaluator.adjust(self, x, level, scale)
 
     def assume_bound(self, x: _E, bound: float) -> _E:
-        return evaluator.assume_bound(self, x, bound)
+        return evaluator.assume_bound(x, bound)
 
     def rotate(self, x: Ciphertext, k: int, *, keys: EvaluationKeySet | RotationKeySet | None = None) -> Ciphertext:
         return rotation.rotate(self, x, k, keys=keys)

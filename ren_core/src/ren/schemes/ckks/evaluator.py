@@ -54,6 +54,16 @@ def _like(x: _E, p: Parts, level: int, scale: Scale, bound: float) -> _E:
     return build(p, level, scale, x.slots, x.key_id, bound, x.is_real)  # type: ignore[return-value]
 
 
+def bound_product(a: float, b: float) -> float:
+    """a * b, where nothing times something unknown is nothing."""
+    product: float = deferred_call(_product, a, b)
+    return product
+
+
+def _product(a: float, b: float) -> float:
+    return a * b if a and b else 0.0
+
+
 def _apply(adjustment: Adjustment, p: Parts) -> Parts:
     return p if adjustment.free and not adjustment.drop else tuple(map(adjustment.apply, p))
 
@@ -94,13 +104,13 @@ def _number_of(other: Any) -> tuple[Any, float, Any] | None:
         if other.poly is not None:
             return None
         value = other.value
-        return value, magnitude(value, other.bound), value.sample if isinstance(value, Deferred) else value
+        return value, other.bound, value.sample if isinstance(value, Deferred) else value
     if isinstance(other, Deferred):
-        return other, magnitude(other, math.inf), other.sample
+        return other, magnitude(other), other.sample
     if isinstance(other, (int, float, complex)):
         if type(other) is not int:
             other = as_number(other)
-        return other, magnitude(other, 0.0), other
+        return other, magnitude(other), other
     return None
 
 
@@ -251,7 +261,7 @@ def multiply(
     first, second, level, s, t = alignment.for_product(engine.params, (x.level, x.scale), (found.level, found.scale))
     p, q = _apply(first, parts(x)), _apply(second, parts(found))
     scale = s * t
-    bound = engine.check_bound("multiply", x.bound * found.bound, level, scale, x.bound, found.bound)
+    bound = engine.check_bound("multiply", bound_product(x.bound, found.bound), level, scale, x.bound, found.bound)
     slots, is_real = max(x.slots, found.slots), x.is_real and found.is_real
     if isinstance(found, Plaintext):
         m = q[0]
@@ -272,7 +282,7 @@ def square(engine: PublicEngine, x: Ciphertext, *, relinearize: bool = True, res
 def _multiply_integer(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: int) -> Encrypted:
     if not isinstance(value, Deferred) and value == 0:
         engine.warn_transparent("multiply")
-    bound = engine.check_bound("multiply", x.bound * size if size else 0.0, x.level, x.scale, x.bound, size)
+    bound = engine.check_bound("multiply", bound_product(x.bound, size), x.level, x.scale, x.bound, size)
     return build(tuple(p * value for p in parts(x)), x.level, x.scale, x.slots, x.key_id, bound, x.is_real)
 
 
@@ -282,7 +292,7 @@ def _multiply_number(
     params = engine.params
     factor = alignment.partner_scale(params, x.level, x.scale)
     scale = x.scale * factor
-    bound = engine.check_bound("multiply", x.bound * size if size else 0.0, x.level, scale, x.bound, size)
+    bound = engine.check_bound("multiply", bound_product(x.bound, size), x.level, scale, x.bound, size)
     if not isinstance(value, Deferred) and value == 0:
         engine.warn_transparent("multiply")
     is_complex = isinstance(sample, complex)
@@ -446,8 +456,17 @@ def adjust(engine: PublicEngine, x: _E, level: int, scale: Scale | None = None) 
     return _like(x, _apply(plan, parts(x)), level, target, bound)
 
 
-def assume_bound(engine: PublicEngine, x: _E, bound: float) -> _E:
+def assume_bound(x: _E, bound: float) -> _E:
     """x with `bound` in place of the worst case that was tracked."""
+    return _like(x, parts(x), x.level, x.scale, deferred_call(_usable_bound, bound))
+
+
+def _usable_bound(bound: Any) -> float:
     if not (isinstance(bound, (int, float)) and math.isfinite(bound) and bound > 0):
         raise EncodingError(f"assume_bound: the bound must be finite and positive, got {bound!r}", subject="bound")
-    return _like(x, parts(x), x.level, x.scale, float(bound))
+    return float(bound)
+
+
+def with_bound(x: _E, bound: float) -> _E:
+    """x with a bound that the caller has derived."""
+    return _like(x, parts(x), x.level, x.scale, bound)

@@ -62,16 +62,15 @@ class LinearTransform:
             x = evaluator.adjust(engine, x, self.level, self.scale)
         baby = sorted({k for _, group in self.terms for k, _ in group})
         rolled = dict(zip(baby, rotation.rotate_many(engine, x, baby, keys=keys), strict=True))
-        bound = x.bound * self.row_norm
+        bound = evaluator.bound_product(x.bound, self.row_norm)
         total: Ciphertext | None = None
         for giant, group in self.terms:
             inner: Ciphertext | None = None
             for k, diagonal in group:
-                term = evaluator.multiply(engine, rolled[k].assume_bound(x.bound), diagonal, rescale=False)
+                term = evaluator.multiply(engine, rolled[k], diagonal, rescale=False)
                 inner = term if inner is None else evaluator.add(engine, inner, term)
             assert inner is not None
-            inner = evaluator.assume_bound(engine, inner, bound) if bound else inner
-            moved = rotation.rotate(engine, inner, giant, keys=keys)
+            moved = rotation.rotate(engine, evaluator.with_bound(inner, bound), giant, keys=keys)
             total = moved if total is None else evaluator.add(engine, total, moved)
         assert total is not None
         result = evaluator.rescale(engine, total)

@@ -17,7 +17,7 @@ from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
 from ren.schemes.ckks.bounds import user_stacklevel, warn_transparent
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
-from ren.schemes.ckks.encoder import check_extent, decode_lifted, encode_to_integers
+from ren.schemes.ckks.encoder import check_extent, decode_lifted, decode_poly, encode_to_integers
 from ren.schemes.ckks.keys import PublicKey, SecretKey
 from ren.schemes.ckks.message import as_message, largest_modulus
 from ren.schemes.ckks.plaintext import Plaintext, as_number
@@ -146,12 +146,12 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     if not x.a.limbs(0, 1).residues().any():
         warn_transparent("decrypt")
     poly, lifted, misfit = encryption.decrypt(secret, x.b, x.a, x.c if isinstance(x, CiphertextProduct) else None)
-    # Raises DecryptionError for coefficients that are too large; the slots are computed again by `decode`, at whatever length it is asked for.
-    decode_lifted(lifted, misfit, poly.ring.moduli, x.scale, exact=poly.to_centered_list, slots=x.slots)
+    if (
+        misfit or poly.ring.limbs < encryption.CHECKED_LIMBS
+    ):  # otherwise the third limb has shown that every coefficient is sound
+        decode_lifted(lifted, misfit, poly.ring.moduli, x.scale, exact=poly.to_centered_list, slots=x.slots)
     level = engine.params.levels + 1 - poly.ring.limbs
-    return Plaintext(
-        poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint, None, None if misfit else lifted
-    )
+    return Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
 
 
 def decode(engine: PublicEngine, plaintext: Any, length: int | None, is_real: bool | None) -> NDArray[Any]:

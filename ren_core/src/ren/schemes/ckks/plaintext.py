@@ -6,22 +6,19 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ren.engine.deferred import Deferred
+from ren.engine.deferred import Deferred, deferred_call
 from ren.errors import EncodingError, UnsupportedOperandError
 from ren.poly import Poly
 from ren.schemes.ckks.scale import Scale
 
 Number = int | float | complex
 
-#: Exponents of two up to which constants share a plan of `ren.jit`: the bound is part of the key, the value is not.
-_BOUND_STEPS = (4, 16, 64, 256, 1023)
-
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
 class Plaintext:
     """A message encoded as one polynomial with its level and exact scale; or a constant (`Plaintext.const`) that is encoded where it is used.
 
-    poly: over the chain at `level`, NTT domain; None for a constant. lifted: the coefficients as doubles, of a decrypted message. bound: no slot is larger in absolute value. params_id: fingerprint of the parameters. Realized outside a capture.
+    poly: over the chain at `level`, NTT domain; None for a constant. bound: no slot is larger in absolute value. params_id: fingerprint of the parameters. Realized outside a capture.
 
     `Plaintext.const(v)` needs no context. Its value may change between calls of a jitted function without a new plan.
     """
@@ -34,7 +31,6 @@ class Plaintext:
     is_real: bool = True
     params_id: str = ""
     value: Any = None
-    lifted: Any = None
 
     @staticmethod
     def const(value: Number) -> Plaintext:
@@ -45,7 +41,7 @@ class Plaintext:
         if not isinstance(value, Deferred):
             value = as_number(value)
         sample = value.sample if isinstance(value, Deferred) else value
-        return Plaintext(None, 0, None, 0, _shared_bound(abs(sample)), not isinstance(sample, complex), "", value)
+        return Plaintext(None, 0, None, 0, magnitude(value), not isinstance(sample, complex), "", value)
 
     @property
     def is_const(self) -> bool:
@@ -124,30 +120,26 @@ def as_number(value: Any) -> Number:
     return number
 
 
-def magnitude(value: Any, bound: float) -> float:
-    """|value|, or `bound` where the value is only known when a plan runs."""
-    if isinstance(value, Deferred):
-        return bound
+def magnitude(value: Any) -> float:
+    """|value| as a float (of a number that is known only when a plan runs: as a Deferred)."""
+    size: float = deferred_call(_magnitude, value)
+    return size
+
+
+def _magnitude(value: Number) -> float:
     try:
         return float(abs(value))
     except OverflowError:
         return math.inf
 
 
-def _shared_bound(size: float) -> float:
-    for exponent in _BOUND_STEPS:
-        if size <= 2.0**exponent:
-            return 2.0**exponent
-    return math.inf
-
-
 def scalar_of(plaintext: Plaintext) -> tuple[Any, Any] | None:
     """How ren.jit reads a constant: its value and what belongs to the plan key; None for an encoded plaintext."""
     if plaintext.poly is not None:
         return None
-    return plaintext.value, (plaintext.bound, plaintext.is_real)
+    return plaintext.value, plaintext.is_real
 
 
 def rebuild_constant(plaintext: Plaintext, value: Any) -> Plaintext:
-    """The constant with another value, which may be known only when a plan runs; its bound is the shared one."""
-    return replace(plaintext, value=value)
+    """The constant with another value, which may be known only when a plan runs."""
+    return replace(plaintext, value=value, bound=magnitude(value))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ren.engine.deferred import deferred_call
 from ren.errors import EncodingError, LevelExhaustedError
 from ren.poly import Poly
 from ren.schemes.ckks import key_switching
@@ -68,7 +69,7 @@ def polyval(
     level = x.level + depth
     evaluation = _Evaluation(engine, x, basis == "chebyshev", _baby_bits(degree), key)
     b, a = evaluation.at(c, level, engine.params.scale_at(level))
-    size = sum(abs(v) * evaluation.bound(i) for i, v in enumerate(c))
+    size = deferred_call(_bound, c, basis == "chebyshev", x.bound)
     bound = engine.check_bound("polyval", size, level, engine.params.scale_at(level), x.bound)
     is_real = x.is_real and not any(isinstance(v, complex) for v in c)
     return Ciphertext(a, b, level, engine.params.scale_at(level), x.slots, x.key_id, bound, is_real)
@@ -86,17 +87,7 @@ class _Evaluation:
         self.baby = baby
         self.key = engine.use_key(key, x.key_id, "polyval") if key is not None else engine.keys.relinearization_key()
         self.start = x.level
-        self.x_bound = x.bound
         self.powers: dict[int, tuple[Parts, int, Scale]] = {1: ((x.b, x.a), x.level, x.scale)}
-
-    def bound(self, i: int) -> float:
-        """The largest |x^i| or |T_i(x)| for |x| up to the bound of x."""
-        try:
-            if not self.chebyshev:
-                return float(self.x_bound**i)
-            return math.cosh(i * math.acosh(max(1.0, self.x_bound)))
-        except OverflowError:
-            return math.inf
 
     # -- powers
 
@@ -186,6 +177,18 @@ class _Evaluation:
             if isinstance(constant, complex) and unit is not None:
                 b = b + unit * scaled_integer(constant.imag, scale)
         return b, a
+
+
+def _bound(c: Coefficients, chebyshev: bool, bound: float) -> float:
+    """The largest absolute value of the polynomial for arguments up to `bound`."""
+    total = 0.0
+    for i, v in enumerate(c):
+        try:
+            size = math.cosh(i * math.acosh(max(1.0, bound))) if chebyshev else bound**i
+        except OverflowError:
+            size = math.inf
+        total += abs(v) * size if v else 0.0
+    return total
 
 
 def _accumulate(total: list[Poly | None], p: Parts, factor: int) -> None:
