@@ -13,7 +13,7 @@ Sources of noise, coefficient variances (h = 2/3 is the variance of a ternary co
 * encoding: rounding, 1/12; the transform in double precision, 2^-50 of the largest slot.
 * dividing by the product of k primes (rescale k = 1, mod-down): the centred conversion is off by a sum of k uniform variables on [-1/2, 1/2], so k/12, on both
   components: k/12 direct and (k/12) n h product.
-* encryption with the public key (over one extra prime p): (v e + e_0 + e_1 s) / p, then that division with k = 1.
+* encryption with the public key (over one extra prime p): (u e + e_0 + e_1 s) / p, then that division with k = 1.
 * encryption with the secret key: sigma^2.
 * key switching: sum over digits of digit_d * e_d, divided by P. A digit of a primes with product D is a centred conversion, of variance (a/12) D^2; together
   n sigma^2 sum_d (a_d/12) D_d^2 / P^2, product kind; then the division by P, k = number of special primes.
@@ -94,7 +94,8 @@ def encryption(params: CKKSParams, scale: Scale | float, *, public: bool = True)
     n, variance = params.n, float(params.sigma) ** 2
     if not public:
         return Noise(n * variance / float(scale) ** 2)
-    unit = n * variance / (float(scale) * params.special[0]) ** 2
+    divisor = min((params.special[0], *params.chain[1:]))  # which of them depends on the level; all are far above sigma
+    unit = n * variance / (float(scale) * divisor) ** 2
     return Noise(unit, unit * 2 * n * _TERNARY_VARIANCE) + rounding(n, 1, scale)
 
 
