@@ -173,10 +173,7 @@ def decode(engine: PublicEngine, plaintext: Any, length: int | None, is_real: bo
         return np.full(count, plaintext.value)
     engine.require_params(plaintext.params_id, "decode")
     poly = plaintext.poly
-    lifted, misfit = (plaintext.lifted, 0) if plaintext.lifted is not None else poly.lift()
-    values = decode_lifted(lifted, misfit, poly.ring.moduli, plaintext.scale, exact=poly.to_centered_list, slots=slots)[
-        :count
-    ]
+    values = decode_poly(poly, plaintext.scale, slots=slots)[:count]
     if not (plaintext.is_real if is_real is None else is_real):
         return values
     real, imaginary = float(np.abs(values.real).max()), float(np.abs(values.imag).max())
