@@ -107,7 +107,7 @@ class DigitChoice:
     cost: float
 
 
-# Microseconds per limb of 2^14 coefficients on one core with AVX-512 IFMA (docs/contributing/decisions has the source of the figures);
+# Microseconds per limb of 2^14 coefficients on one core with AVX-512 IFMA (docs/contributing/decisions/ckks-parameters.md);
 # only their ratios matter here. Kernels on primes that miss the lazy path take the second factor.
 _NTT, _INTT, _MAC, _CONVERT = 9.0, 10.0, 5.7, 1.2
 _WIDTH_FACTORS = ((FAST_PRIME, 1.0), (STRICT_PRIME, 1.5), (1 << MAX_PRIME_BITS, 2.4))
