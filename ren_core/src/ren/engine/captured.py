@@ -10,15 +10,18 @@ from ren.backend.buffer import Buffer
 from ren.engine import capture, checked
 from ren.engine.deferred import Deferred
 from ren.engine.jit_options import JitOptions
-from ren.engine.plan import Plan
+from ren.engine.donation import give_up, take_over
+from ren.engine.plan import Plan, place_steps
 from ren.engine.plan_cache import PLANS
+from ren.engine.prune import split
 from ren.engine.run import backend_of
-from ren.engine.schedule import normalise
+from ren.engine.schedule import Static, normalise, schedule
 from ren.engine.tree import Flat, Template, frozen, handle, rebuild
 from ren.engine.where import noted
 from ren.graph import Node, next_serial, postorder
 from ren.numtheory.sampling import fresh_seed
 from ren.ops import Kind, Op
+from ren.poly import Poly
 
 if TYPE_CHECKING:
     from ren.engine.jit import Binder
@@ -33,6 +36,7 @@ class Segment:
 
     buffers: constants by leaf number, None where a call binds an argument. given, implicit: (leaf, handle number) of those.
     scalars: residues, or how to compute them from the scalars of the call. seeds: None: fresh at each run.
+    donated: (leaf, handle number) of arguments that the plan may overwrite.
     """
 
     plan: Plan
@@ -42,6 +46,7 @@ class Segment:
     scalars: list[tuple[int, ...] | Deferred]
     dynamic: bool
     seeds: list[bytes | None]
+    donated: list[tuple[int, int]]
 
     def run(self, flat: Flat, implicit: Flat, numbers: Sequence[Any], watch: checked.Watch | None) -> list[Buffer]:
         buffers: list[Any] = self.buffers.copy()
@@ -49,6 +54,8 @@ class Segment:
             buffers[leaf] = flat.handles[at]._node.realized
         for leaf, at in self.implicit:
             buffers[leaf] = implicit.handles[at]._node.realized
+        for leaf, at in self.donated:
+            buffers[leaf] = take_over(flat.handles[at])
         scalars: Sequence[Any] = self.scalars
         if self.dynamic:
             memo: dict[int, Any] = {}
@@ -69,12 +76,14 @@ class CapturedPlan:
         self.segments: list[Segment] = []
         self._constants_dynamic = options.constants == "dynamic"
         self._validate = options.validate
+        self._donated: list[int] = []
         self._template: Template | None = None
         self._sources: list[Callable[[Flat, Flat, Sequence[Any], list[list[Buffer]]], Any]] = []
 
-    def finish(self, template: Template, sources: list[Callable[..., Any]]) -> None:
-        """The captured result: its structure, and where each handle in it comes from."""
+    def finish(self, template: Template, sources: list[Callable[..., Any]], donated: list[int]) -> None:
+        """The captured result: its structure, and where each handle in it comes from. donated: numbers of argument handles."""
         template.handles.clear()
+        self._donated = donated
         self._template = template
         self._sources = sources
 
@@ -87,8 +96,12 @@ class CapturedPlan:
         assert self._template is not None
         numbers = self.numbers(flat)
         watch = checked.watcher(self._validate)
-        taken = [segment.run(flat, implicit, numbers, watch) for segment in self.segments]
-        handles = [source(flat, implicit, numbers, taken) for source in self._sources]
+        try:
+            taken = [segment.run(flat, implicit, numbers, watch) for segment in self.segments]
+            handles = [source(flat, implicit, numbers, taken) for source in self._sources]
+        finally:
+            for at in self._donated:
+                give_up(flat.handles[at])
         return self._template.build(handles, numbers)
 
 
@@ -130,9 +143,10 @@ def capture_plan(
     wanted: dict[str, list[Node]] = {}
     for h in template.handles:
         sources.append(_source(h, given, around, wanted, plan))
+    donated = _donated(binder, values, flat, options) - {given[id(n)] for n in nodes if id(n) in given}
     for device, roots in wanted.items():
-        plan.segments.append(_segment(roots, device, given, around, options))
-    plan.finish(template, sources)
+        plan.segments.append(_segment(roots, device, given, around, donated, options))
+    plan.finish(template, sources, sorted(donated))
     return plan, plan.replay(flat, implicit)
 
 
@@ -175,6 +189,18 @@ def _arguments(
         [Deferred.leaf(i, v, name) for i, (v, name) in enumerate(zip(flat.numbers, flat.number_names, strict=True))]
     )
     return [rebuild(v, numbers, lambda h: at[id(h)], options.scalars == "dynamic") for v in values]
+
+
+def _donated(binder: Binder, values: Sequence[Any], flat: Flat, options: JitOptions) -> set[int]:
+    """Numbers of the handles in donated parameters. Constants have no memory to give."""
+    if not options.donate:
+        return set()
+    inside = Flat()
+    for name, value in zip(binder.names, values, strict=True):
+        if name in options.donate:
+            inside.add(value)
+    at = {id(h): i for i, h in enumerate(flat.handles)}
+    return {at[id(h)] for h in inside.handles if isinstance(h, Poly) and h._node.op is not Op.CONST}
 
 
 def _refuse_hidden(nodes: Sequence[Node], first: int, known: Set[int], name: str) -> None:
@@ -221,10 +247,14 @@ def _source(
 
 
 def _segment(
-    roots: list[Node], device: str, given: dict[int, int], around: dict[int, int], options: JitOptions
+    roots: list[Node],
+    device: str,
+    given: dict[int, int],
+    around: dict[int, int],
+    donated: Set[int],
+    options: JitOptions,
 ) -> Segment:
     normal = normalise(roots, lambda node: id(node) not in given and id(node) not in around)
-    plan = PLANS.plan(normal.key, backend_of(device))
     buffers: list[Buffer | None] = []
     bound: list[tuple[int, int]] = []
     near: list[tuple[int, int]] = []
@@ -239,4 +269,20 @@ def _segment(
             buffers.append(buffer)
     scalars = [node.params if node.recipe is None else node.recipe for node in normal.scalars]
     dynamic = any(node.recipe is not None for node in normal.scalars)
-    return Segment(plan, buffers, bound, near, scalars, dynamic, [node.seed for node in normal.randoms])
+    seeds = [node.seed for node in normal.randoms]
+    overwritten = [(leaf, at) for leaf, at in bound if at in donated]
+    backend = backend_of(device)
+    if not (options.prune or overwritten):
+        plan = PLANS.plan(normal.key, backend)
+    else:
+        static = Static(
+            frozenset(i for i, s in enumerate(scalars) if not isinstance(s, Deferred)),
+            frozenset(i for i, seed in enumerate(seeds) if seed is not None),
+        )
+        steps = schedule(normal.key, backend.capabilities().kernels, static if options.prune else None)
+        parts = split(steps, len(buffers)) if options.prune else None
+        if parts is not None:
+            once, steps = parts
+            buffers += place_steps(once, backend).run(buffers, scalars, seeds)  # type: ignore[arg-type]
+        plan = place_steps(steps, backend, frozenset(leaf for leaf, _ in overwritten))
+    return Segment(plan, buffers, bound, near, scalars, dynamic, seeds, overwritten)

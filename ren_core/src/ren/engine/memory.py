@@ -19,12 +19,16 @@ _BY_SIZE_LIMIT = 600
 
 @dataclass(slots=True)
 class Block:
-    """Memory that one or more cells hold in turn, from step `start` to step `end` inclusive. offset: its place in the arena."""
+    """Memory that one or more cells hold in turn, from step `start` to step `end` inclusive.
+
+    output: it leaves the plan as a result. leaf: it is the memory of this (donated) input. offset: its place in the arena.
+    """
 
     words: int
     start: int
     end: int
     output: bool = False
+    leaf: Cell | None = None
     offset: int = 0
 
 
@@ -37,20 +41,23 @@ class MemoryPlan:
     arena_words: int
 
 
-def plan_memory(steps: Sequence[Step], scratch_words: Sequence[int], alignment: int) -> MemoryPlan:
-    """Place the cells of `steps` (in this order). alignment: of every arena offset, in words."""
-    block_of = _blocks(steps)
+def plan_memory(
+    steps: Sequence[Step], scratch_words: Sequence[int], alignment: int, donated: Sequence[Cell] = ()
+) -> MemoryPlan:
+    """Place the cells of `steps` (in this order). alignment: of every arena offset, in words. donated: leaves that may be overwritten."""
+    block_of = _blocks(steps, donated)
     scratch = {at: Block(words, at, at) for at, words in enumerate(scratch_words) if words}
-    temporaries = list({id(b): b for b in block_of.values() if not b.output}.values()) + list(scratch.values())
+    own = {id(b): b for b in block_of.values() if not b.output and b.leaf is None}
+    temporaries = [*own.values(), *scratch.values()]
     return MemoryPlan(block_of, scratch, _place(temporaries, alignment))
 
 
-def _blocks(steps: Sequence[Step]) -> dict[int, Block]:
+def _blocks(steps: Sequence[Step], donated: Sequence[Cell]) -> dict[int, Block]:
     last: dict[int, int] = {}
     for at, step in enumerate(steps):
         for span in step.inputs:
             last[id(span.cell)] = at
-    block_of: dict[int, Block] = {}
+    block_of = {id(c): Block(c.words, -1, last[id(c)], leaf=c) for c in donated if id(c) in last}
     forever = len(steps)
     for at, step in enumerate(steps):
         dying = _dying(step, at, last, block_of) if step.kernel in IN_PLACE else []
@@ -78,7 +85,10 @@ def _dying(step: Step, at: int, last: dict[int, int], block_of: dict[int, Block]
     return [
         block_of[c]
         for c, cell in cells.items()
-        if c in block_of and c not in partial and last[c] == at and cell.kind is SlotKind.TEMPORARY
+        if c in block_of
+        and c not in partial
+        and last[c] == at
+        and (cell.kind is SlotKind.TEMPORARY or block_of[c].leaf is cell)
     ]
 
 

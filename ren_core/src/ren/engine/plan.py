@@ -66,6 +66,7 @@ class Plan:
         self.roots = roots
         self.pool: Pool = pool_of(backend)
         self.arena_words = slots[layout.arena].words if layout.arena >= 0 else 0
+        self._leaf_of = {slot: leaf for leaf, slot in layout.leaves}
         self._scalar_block: tuple[tuple[tuple[int, ...], ...], Buffer] | None = None
         self._compiled: list[tuple[CompiledUnit, tuple[Operand, ...]]] | None = None
         self._runner: GraphRunner | None = backend.graph(units, slots) if units else None
@@ -127,15 +128,12 @@ class Plan:
         return self._take_roots(buffers, outputs)
 
     def _take_roots(self, buffers: Sequence[Buffer], outputs: list[Buffer]) -> list[Buffer]:
-        first = self.layout.outputs[0][0] if outputs else len(self.slots)
+        first = len(self.slots) - len(outputs)
         taken = []
         for root in self.roots:
-            whole = outputs[root.slot - first] if root.slot >= first else buffers[self._leaf_of(root.slot)]
+            whole = outputs[root.slot - first] if root.slot >= first else buffers[self._leaf_of[root.slot]]
             taken.append(whole if root.words == whole.words else whole.view(root.offset, root.words))
         return taken
-
-    def _leaf_of(self, slot: int) -> int:
-        return next(leaf for leaf, at in self.layout.leaves if at == slot)
 
     def _scalars_on_device(self, scalars: Sequence[tuple[int, ...]]) -> Buffer:
         """The residues of all constants as one block; the last one is kept, since constants rarely change."""
@@ -155,12 +153,17 @@ class Plan:
 
 def build_plan(key: Key, backend: Backend) -> Plan:
     """Schedule, place and compile. Raises KernelUnsupportedError where the backend cannot do it; nothing is changed then."""
-    capabilities = backend.capabilities()
-    return _Builder(schedule(key, capabilities.kernels), backend, capabilities.alignment).plan()
+    return place_steps(schedule(key, backend.capabilities().kernels), backend)
+
+
+def place_steps(steps: Steps, backend: Backend, donated: frozenset[int] = frozenset()) -> Plan:
+    """Place and compile steps. donated: numbers of input leaves whose memory the plan may overwrite once it has read them."""
+    returned = {r.span.cell.slot for r in steps.roots if r.span.cell.kind is SlotKind.INPUT}
+    return _Builder(steps, backend, donated - returned).plan()
 
 
 class _Builder:
-    def __init__(self, steps: Steps, backend: Backend, alignment: int) -> None:
+    def __init__(self, steps: Steps, backend: Backend, donated: frozenset[int]) -> None:
         self.steps = steps
         self.backend = backend
         self.slots: list[Slot] = []
@@ -168,7 +171,8 @@ class _Builder:
         self.scalar_at: dict[int, int] = {}
         self.random_at: dict[int, int] = {}
         scratch = [backend.scratch_words(self._shape(step)) for step in steps.steps]
-        self.memory: MemoryPlan = plan_memory(steps.steps, scratch, alignment)
+        given = [cell for cell in steps.inputs if cell.slot in donated]
+        self.memory: MemoryPlan = plan_memory(steps.steps, scratch, backend.capabilities().alignment, given)
 
     @staticmethod
     def _shape(step: Step) -> ExecUnit:
@@ -214,7 +218,7 @@ class _Builder:
             leaves.append((cell.slot, at))
         outputs = []
         for block in self.memory.block_of.values():
-            if block.output and id(block) not in self.slot_of:
+            if block.output and block.leaf is None and id(block) not in self.slot_of:
                 at = self.slot_of[id(block)] = self._slot(SlotKind.OUTPUT, block.words)
                 outputs.append((at, block.words))
         return Layout(
@@ -236,6 +240,8 @@ class _Builder:
         if id(cell) in self.slot_of:
             return Operand(self.slot_of[id(cell)], span.offset, span.words)
         block = self.memory.block_of[id(cell)]
+        if block.leaf is not None:
+            return Operand(self.slot_of[id(block.leaf)], span.offset, span.words)
         if block.output:
             return Operand(self.slot_of[id(block)], span.offset, span.words)
         return Operand(self.arena, block.offset + span.offset, span.words)

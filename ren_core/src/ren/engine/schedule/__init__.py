@@ -15,12 +15,13 @@ from ren.engine.schedule.normalise import Normal as Normal
 from ren.engine.schedule.normalise import normalise as normalise
 from ren.engine.schedule.order import best_order
 from ren.engine.schedule.steps import Steps
+from ren.engine.schedule.values import Static as Static
 from ren.engine.schedule.values import values_of
 
 
-def schedule(key: Key, kernels: frozenset[str]) -> Steps:
-    """Steps for a normalised graph, for a backend that declares `kernels`."""
-    graph = values_of(key)
+def schedule(key: Key, kernels: frozenset[str], static: Static | None = None) -> Steps:
+    """Steps for a normalised graph, for a backend that declares `kernels`. static: mark the steps that need no input."""
+    graph = values_of(key, static)
     steps = lower(graph, place(graph), kernels)
     steps.steps = best_order(steps)
     return steps

@@ -2,7 +2,7 @@
 
 Linear operations, constants and automorphisms work in either domain; products need NTT, basis extension and lifting need
 COEFF, leaves and roots have theirs. A value that is wanted in the domain it is not stored in costs one transform of its limbs,
-however many users want it. MOD_DOWN in the NTT domain transforms as many rows as its operand has limbs.
+however many users want it (nothing, for one that is computed once). MOD_DOWN in the NTT domain transforms as many rows as its operand has limbs.
 
 That cost is submodular in the choice, so the optimum is a minimum s-t cut (Kolmogorov and Zabih, "What energy functions can be
 minimized via graph cuts?", 2004; the "one transform serves all users" term is the usual hyperedge construction with an
@@ -50,7 +50,7 @@ class Problem:
 
     def __init__(self, graph: Values) -> None:
         values = graph.values
-        self.weight = [v.ring.limbs for v in values]
+        self.weight = [0 if v.once else v.ring.limbs for v in values]
         self.domain: list[Domain | None] = []
         self.free: list[bool] = []
         self.unary = [0] * len(values)
@@ -63,7 +63,7 @@ class Problem:
             poly = v.kind is Kind.POLY and v.op is not Op.CONST
             self.domain.append(fixed if poly else None)
             self.free.append(poly and fixed is None)
-            if v.op is Op.MOD_DOWN:
+            if v.op is Op.MOD_DOWN and not v.once:
                 self.unary[i] = values[v.args[0].value].ring.limbs if v.args else 0
             want: int | Domain | None = None
             if v.op in _SAME:

@@ -39,11 +39,12 @@ class Member:
 class Group:
     """An elementwise program under construction."""
 
-    __slots__ = ("ring", "domain", "members", "inputs", "scalars", "pending")
+    __slots__ = ("ring", "domain", "once", "members", "inputs", "scalars", "pending")
 
-    def __init__(self, ring: RingSpec, domain: Domain) -> None:
+    def __init__(self, ring: RingSpec, domain: Domain, once: bool) -> None:
         self.ring = ring
         self.domain = domain
+        self.once = once
         self.members: dict[int, Member] = {}
         self.inputs: dict[Span, int] = {}
         self.scalars: dict[Span, int] = {}
@@ -59,7 +60,7 @@ class Fuser:
         self._emit = emit
         self._write = write
         self._group_of: dict[int, Group] = {}
-        self._readers: dict[tuple[Span, Domain], Group] = {}
+        self._readers: dict[tuple[Span, Domain, bool], Group] = {}
 
     def open_group(self, value: int) -> Group | None:
         """The group that will compute `value`, if it is not emitted yet."""
@@ -75,13 +76,13 @@ class Fuser:
         for group in list({id(g): g for g in self._group_of.values()}.values()):
             self._close(group)
 
-    def add(self, member: Member, ring: RingSpec, domain: Domain) -> None:
-        """Put one value into a group. Operands given as numbers are members of open groups of the same ring and domain."""
+    def add(self, member: Member, ring: RingSpec, domain: Domain, once: bool) -> None:
+        """Put one value into a group. Operands given as numbers are members of open groups of the same ring, domain and `once`."""
         groups: list[Group] = []
         for own in (True, False):  # groups that compute an operand first, then groups that read one
             for op in member.operands:
                 if isinstance(op, int) is own:
-                    group = self._group_of.get(op) if isinstance(op, int) else self._readers.get((op, domain))
+                    group = self._group_of.get(op) if isinstance(op, int) else self._readers.get((op, domain, once))
                     if group is not None and group not in groups and group.ring == ring:
                         groups.append(group)
         home: Group | None = None
@@ -92,7 +93,7 @@ class Fuser:
                 home = None
                 break
         if home is None:
-            home = Group(ring, domain)
+            home = Group(ring, domain, once)
         for group in groups:  # what could not be merged must be in memory, if it is an operand
             if group is not home and any(
                 isinstance(op, int) and op in group.members and op not in home.members for op in member.operands
@@ -112,7 +113,7 @@ class Fuser:
                     home.pending.discard(op)
             else:
                 home.inputs.setdefault(op, len(home.inputs))
-                self._readers[op, home.domain] = home
+                self._readers[op, home.domain, home.once] = home
         if member.scalar is not None:
             home.scalars.setdefault(member.scalar, len(home.scalars))
         home.members[member.value] = member
@@ -130,7 +131,7 @@ class Fuser:
             return False
         for span in other.inputs:
             into.inputs.setdefault(span, len(into.inputs))
-            self._readers[span, into.domain] = into
+            self._readers[span, into.domain, into.once] = into
         for span in other.scalars:
             into.scalars.setdefault(span, len(into.scalars))
         into.members.update(other.members)
@@ -163,8 +164,8 @@ class Fuser:
         for value in group.members:
             del self._group_of[value]
         for span in group.inputs:
-            if self._readers.get((span, group.domain)) is group:
-                del self._readers[span, group.domain]
+            if self._readers.get((span, group.domain, group.once)) is group:
+                del self._readers[span, group.domain, group.once]
         program, outputs = _program(group, self._single_use)
         self._emit(
             Step(
@@ -174,6 +175,7 @@ class Fuser:
                 list(group.inputs),
                 [self._write(v) for v in outputs],
                 list(group.scalars),
+                group.once,
             )
         )
 

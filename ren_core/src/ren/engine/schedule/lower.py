@@ -137,7 +137,9 @@ class _Lowering:
         cell = self._cell(ref.value, ref.part)
         if value.op is Op.SAMPLE and ref.value not in self._seeds:  # drawn where it is first needed, to be short-lived
             seed = self._seeds[ref.value] = Cell(SEED_WORDS, SlotKind.RANDOM, value.slot)
-            self.steps.append(Step("sample", value.ring, value.params, [Span(seed, 0, SEED_WORDS)], [cell]))
+            self.steps.append(
+                Step("sample", value.ring, value.params, [Span(seed, 0, SEED_WORDS)], [cell], once=value.once)
+            )
         if value.kind is not Kind.POLY:
             return Span(cell, 0, cell.words)
         limbs = ref.stop - ref.start
@@ -149,7 +151,8 @@ class _Lowering:
             lo, hi = self._wanted[ref.value, ref.part]
             out = Cell((hi - lo) * n)
             kernel = "ntt" if domain is Domain.NTT else "intt"
-            self.steps.append(Step(kernel, value.ring.take(lo, hi), (), [Span(cell, lo * n, (hi - lo) * n)], [out]))
+            rows = [Span(cell, lo * n, (hi - lo) * n)]
+            self.steps.append(Step(kernel, value.ring.take(lo, hi), (), rows, [out], once=value.once))
             found = self._other[ref.value, ref.part] = (out, lo)
         out, lo = found
         return Span(out, (ref.start - lo) * n, limbs * n)
@@ -160,17 +163,31 @@ class _Lowering:
         if cell is None:
             cell = self._constants[ref, domain] = Cell(ring.limbs * ring.n)
             self.steps.append(
-                Step("elementwise", ring, (0, 1, (("const", 0),), (0,), domain), [], [cell], [self._scalar(ref)])
+                Step(
+                    "elementwise",
+                    ring,
+                    (0, 1, (("const", 0),), (0,), domain),
+                    [],
+                    [cell],
+                    [self._scalar(ref)],
+                    self.values[ref.value].once,
+                )
             )
         return Span(cell, 0, cell.words)
 
     def _scalar(self, ref: Ref) -> Span:
         return Span(self._cell(ref.value, 0), ref.start, ref.stop - ref.start)
 
-    def _fusable(self, ref: Ref, ring: RingSpec, domain: Domain) -> Operand:
+    def _fusable(self, ref: Ref, ring: RingSpec, domain: Domain, once: bool) -> Operand:
         """An operand of an element-wise value: the number of a value in an open group of the same ring and domain, or a span."""
         group = self._fuser.open_group(ref.value)
-        if group is not None and group.domain is domain and group.ring == ring and ref.stop - ref.start == ring.limbs:
+        if (
+            group is not None
+            and group.domain is domain
+            and group.once is once
+            and group.ring == ring
+            and ref.stop - ref.start == ring.limbs
+        ):
             return ref.value
         return self._in_memory(ref, domain, ring)
 
@@ -217,7 +234,7 @@ class _Lowering:
         index: int,
         ring: RingSpec | None = None,
     ) -> None:
-        self.steps.append(Step(kernel, ring or value.ring, params, inputs, [self._cell(index, 0)]))
+        self.steps.append(Step(kernel, ring or value.ring, params, inputs, [self._cell(index, 0)], once=value.once))
 
     def _elementwise(self, index: int, value: Value) -> None:
         domain, ring = self._domain_of(value, index), value.ring
@@ -228,12 +245,14 @@ class _Lowering:
             member = Member(
                 index,
                 _SCALAR_FORM[value.op, first],
-                (self._fusable(poly, ring, domain),),
+                (self._fusable(poly, ring, domain, value.once),),
                 self._scalar(constants[0] if first else value.args[1]),
             )
         else:
-            member = Member(index, _ELEMENTWISE[value.op], tuple(self._fusable(a, ring, domain) for a in value.args))
-        self._fuser.add(member, ring, domain)
+            member = Member(
+                index, _ELEMENTWISE[value.op], tuple(self._fusable(a, ring, domain, value.once) for a in value.args)
+            )
+        self._fuser.add(member, ring, domain, value.once)
 
     def _mod_down(self, index: int, value: Value) -> None:
         domain, (k,) = self._domain_of(value, index), value.params
@@ -266,13 +285,27 @@ class _Lowering:
             source = self.values[digits.value]
             x, ring, domain = self._decomposed(source)
             self.steps.append(
-                Step("key_switch", ring, (*source.params, domain, key_limbs, value.params), [x, key_span], outputs)
+                Step(
+                    "key_switch",
+                    ring,
+                    (*source.params, domain, key_limbs, value.params),
+                    [x, key_span],
+                    outputs,
+                    once=value.once,
+                )
             )
         else:
             count = self.values[digits.value].count
             span = self._in_memory(digits, None)
             self.steps.append(
-                Step("gadget_product", value.ring, (count, key_limbs, value.params), [span, key_span], outputs)
+                Step(
+                    "gadget_product",
+                    value.ring,
+                    (count, key_limbs, value.params),
+                    [span, key_span],
+                    outputs,
+                    once=value.once,
+                )
             )
 
     # -- roots
@@ -284,7 +317,7 @@ class _Lowering:
         leaf = span.cell.kind is SlotKind.INPUT or span.cell.kind is SlotKind.CONSTANT
         if root.own and (leaf or span.words < span.cell.words):
             out = Cell(span.words)
-            self.steps.append(Step("copy", ring, (), [span], [out]))
+            self.steps.append(Step("copy", ring, (), [span], [out], once=value.once))
             span, leaf = Span(out, 0, out.words), False
         if not leaf:
             span.cell.kind = SlotKind.OUTPUT

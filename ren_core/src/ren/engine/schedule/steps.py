@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """One kernel call; becomes an ExecUnit when memory is placed."""
+    """One kernel call; becomes an ExecUnit when memory is placed. once: it runs when the plan is made, not at each replay."""
 
     kernel: str
     ring: RingSpec
@@ -45,6 +45,7 @@ class Step:
     inputs: list[Span]
     outputs: list[Cell]
     scalars: list[Span] = field(default_factory=list)
+    once: bool = False
 
 
 class RootSpan(NamedTuple):

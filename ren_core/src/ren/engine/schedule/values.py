@@ -30,6 +30,7 @@ class Value:
 
     fixed: the domain in which it is stored whatever its users want, None where the scheduler is free to choose.
     role: slot kind of a leaf. slot: its number among the leaves of that kind (INPUT and CONSTANT count together).
+    once: it follows from constants of the plan alone and is computed once, when the plan is made.
     """
 
     op: Op
@@ -41,6 +42,15 @@ class Value:
     fixed: Domain | None
     role: SlotKind | None = None
     slot: int = -1
+    once: bool = False
+
+
+class Static(NamedTuple):
+    """Leaves whose value belongs to the plan, for a plan that runs input-independent work once: numbers of CONST and SAMPLE leaves
+    (CONSTANT buffers always belong to it)."""
+
+    scalars: frozenset[int]
+    randoms: frozenset[int]
 
 
 class Root(NamedTuple):
@@ -69,9 +79,12 @@ FIXED: dict[Op, Domain] = {
 _COMMUTATIVE = frozenset({Op.ADD, Op.MULTIPLY})
 
 
-def values_of(key: Key) -> Values:
-    """Read a key. Linear time; the values come out in the key's order, operands before users."""
-    builder = _Builder()
+def values_of(key: Key, static: Static | None = None) -> Values:
+    """Read a key. Linear time; the values come out in the key's order, operands before users.
+
+    static: mark what can be computed once (`Value.once`).
+    """
+    builder = _Builder(static)
     refs: list[tuple[Ref, bool, Signature]] = []
     i, end = 0, len(key)
     while key[i] is not None:
@@ -87,7 +100,8 @@ def values_of(key: Key) -> Values:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, static: Static | None) -> None:
+        self._static = static
         self.values: list[Value] = []
         self._known: dict[Any, int] = {}
         self._leaves = {SlotKind.INPUT: 0, SlotKind.SCALAR: 0, SlotKind.RANDOM: 0}
@@ -117,7 +131,12 @@ class _Builder:
             slot = self._leaves[counter]
             self._leaves[counter] += 1
             fixed = None if op is Op.CONST else sig.domain
-            self.values.append(Value(op, (), sig.params, sig.ring, sig.kind, sig.count, fixed, sig.role, slot))
+            once = self._static is not None and (
+                sig.role is SlotKind.CONSTANT
+                or (op is Op.CONST and slot in self._static.scalars)
+                or (op is Op.SAMPLE and slot in self._static.randoms)
+            )
+            self.values.append(Value(op, (), sig.params, sig.ring, sig.kind, sig.count, fixed, sig.role, slot, once))
             return Ref(len(self.values) - 1, 0, 0, limbs)
         if op in _COMMUTATIVE and args[1] < args[0]:
             args.reverse()
@@ -125,7 +144,10 @@ class _Builder:
         index = self._known.get(at)
         if index is None:
             index = self._known[at] = len(self.values)
-            self.values.append(Value(op, tuple(args), sig.params, sig.ring, sig.kind, sig.count, FIXED.get(op)))
+            once = self._static is not None and all(self.values[a.value].once for a in args)
+            self.values.append(
+                Value(op, tuple(args), sig.params, sig.ring, sig.kind, sig.count, FIXED.get(op), once=once)
+            )
         return Ref(index, 0, 0, limbs)
 
 

@@ -1,0 +1,128 @@
+"""Reading plans: why a call hits or misses, and a plan as text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ren.engine.cost import Cost, unit_cost
+from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.engine.plan import Plan
+from ren.engine.tree import frozen
+
+if TYPE_CHECKING:
+    from ren.engine.captured import CapturedPlan
+    from ren.engine.jit import Call, JitFunction
+
+_SPEC_FIELDS = ("kind", "ring", "size", "domain", "device")
+_CONSTANT_FIELDS = ("kind", "ring", "constant value", "domain", "device")
+
+
+def explain(function: JitFunction, call: Call) -> str:
+    """See JitFunction.explain."""
+    plans = function._plans
+    plan = plans.get(call.key)
+    if plan is not None:
+        if function.options.scalars != "recapture" and frozen(call.flat.scalars) != plan.frozen_scalars:
+            return (
+                f"error: scalar argument changed (captured {tuple(plan.scalars)!r}, got {tuple(call.flat.scalars)!r})"
+            )
+        return "hit"
+    if not plans:
+        return "miss: no plan captured yet"
+    differences = [_differences(key, call) for key in list(plans)]
+    return "miss: " + "; ".join(min(differences, key=len))
+
+
+def _differences(key: Hashable, call: Call) -> list[str]:
+    """What of a call differs from a plan's key."""
+    given, implicit, context, scalars = key  # type: ignore[misc]
+    now_given, now_implicit, now_context, now_scalars = call.key  # type: ignore[misc]
+    found = _parts("argument", given, now_given, call.flat.paths or [])
+    found += _parts("implicit input", implicit, now_implicit, call.implicit.paths or [])
+    if context != now_context:
+        found.append("the active context is another one")
+    if scalars != now_scalars:
+        found.append(f"scalar arguments {tuple(call.flat.scalars)!r} were not captured")
+    return found
+
+
+def _parts(what: str, old: Sequence[Any], new: Sequence[Any], paths: Sequence[str]) -> list[str]:
+    if len(old) != len(new):
+        return [f"the structure of the {what}s differs"]
+    found = []
+    for a, b, path in zip(old, new, paths, strict=True):
+        if a != b:
+            found.append(_field(f"{what} {path}", a, b))
+    return found
+
+
+def _field(path: str, old: Any, new: Any) -> str:
+    if isinstance(old, int) and isinstance(new, int):
+        return f"{path}: another pattern of repeated Polys"
+    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new) == len(_SPEC_FIELDS):
+        if (old[0] == "constant") != (new[0] == "constant"):
+            return f"{path}: {'a constant' if new[0] == 'constant' else 'no constant'} now"
+        names = _CONSTANT_FIELDS if new[0] == "constant" else _SPEC_FIELDS
+        return ", ".join(f"{path}: {name} {a!r} -> {b!r}" for name, a, b in zip(names, old, new, strict=True) if a != b)
+    return f"{path}: {_readable(old)} -> {_readable(new)}"
+
+
+def _readable(part: Any) -> str:
+    if isinstance(part, tuple) and part and isinstance(part[0], type):
+        return " ".join([part[0].__name__, *(repr(p) for p in part[1:])])
+    return part.__name__ if isinstance(part, type) else repr(part)
+
+
+class Lowered:
+    """A captured plan for reading: `str()` gives slots, units, bytes and predicted cost.
+
+    units and slots: as the backend gets them, one list per device. cost: the predicted work of one replay.
+    """
+
+    def __init__(self, name: str, captured: CapturedPlan) -> None:
+        self.name = name
+        self.plans: list[Plan] = [segment.plan for segment in captured.segments]
+
+    @property
+    def units(self) -> list[tuple[ExecUnit, ...]]:
+        return [plan.units for plan in self.plans]
+
+    @property
+    def slots(self) -> list[tuple[Slot, ...]]:
+        return [plan.slots for plan in self.plans]
+
+    @property
+    def cost(self) -> Cost:
+        return sum((unit_cost(u) for plan in self.plans for u in plan.units), Cost())
+
+    def __str__(self) -> str:
+        lines = [f"plan of {self.name}"]
+        for plan in self.plans:
+            lines.append(f"device {plan.backend.name}")
+            lines += [f"  slot {i}: {s.kind} {8 * s.words} bytes" for i, s in enumerate(plan.slots)]
+            lines += [f"  {i}: {_unit(u, plan.slots)}" for i, u in enumerate(plan.units)]
+        return "\n".join([*lines, f"cost: {self.cost}"])
+
+    __repr__ = __str__
+
+
+def _unit(unit: ExecUnit, slots: Sequence[Slot]) -> str:
+    def shown(operands: Sequence[Operand]) -> str:
+        return ", ".join(f"{_LETTER[slots[o.slot].kind]}{o.slot}+{o.offset}" for o in operands)
+
+    params = f" {unit.params!r}" if unit.params else ""
+    scalars = f"; {shown(unit.scalars)}" if unit.scalars else ""
+    scratch = f" scratch {shown(unit.scratch)}" if unit.scratch else ""
+    shape = f"[{unit.ring.limbs}x{unit.ring.n}]"
+    return f"{shown(unit.outputs)} = {unit.kernel}{shape}{params}({shown(unit.inputs)}{scalars}){scratch}"
+
+
+_LETTER = {
+    SlotKind.INPUT: "in",
+    SlotKind.CONSTANT: "const",
+    SlotKind.SCALAR: "scalar",
+    SlotKind.RANDOM: "seed",
+    SlotKind.TEMPORARY: "temp",
+    SlotKind.OUTPUT: "out",
+}
