@@ -7,10 +7,12 @@ means what it is used for. The accessors exist for speed: `op.operands` builds a
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import UnregisteredOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
@@ -19,6 +21,7 @@ from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer
 
 __all__ = [
+    "PRINTING",
     "at_body",
     "block_ops",
     "gc_paused",
@@ -30,6 +33,7 @@ __all__ = [
     "new_value_name",
     "next_op",
     "operands",
+    "operation_name",
     "prev_op",
     "printed_names",
     "set_lexer",
@@ -119,6 +123,21 @@ def known_type(context: Context, name: str) -> bool:
 
 def known_attr(context: Context, name: str) -> bool:
     return name in context._loaded_attrs
+
+
+#: Held while printing: xDSL removes the name of an unregistered operation for a moment.
+PRINTING = threading.Lock()
+
+
+def operation_name(op: Operation) -> str:
+    """The name in the text; xDSL calls every unregistered operation builtin.unregistered."""
+    if not isinstance(op, UnregisteredOp):
+        return op.name
+    stored = op.attributes.get("op_name__")
+    if stored is None:
+        with PRINTING:
+            stored = op.attributes["op_name__"]
+    return stored.data  # type: ignore[attr-defined,no-any-return]
 
 
 @contextmanager

@@ -60,6 +60,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "domain-mismatch": ("error", "An operand is in the wrong domain."),
     "invalid-operand": ("error", "An operand has a role that the operation does not take."),
     "invalid-state": ("error", "A declared state contradicts what the operation gives."),
+    "over-capacity": ("error", "Values of size 1 do not fit at the level and scale of a result."),
     "possible-overflow": ("warning", "A value may outgrow the modulus of its level. An error under strict bounds."),
     "undefined-state": ("warning", "The level or scale of a value depends on an argument and is checked when the program is called."),
 }

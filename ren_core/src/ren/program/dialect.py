@@ -47,7 +47,7 @@ _memo: dict[tuple[Any, ...], tuple[tuple[Attribute, ...], tuple[Attribute, ...]]
 # -- contract --------------------------------------------------------------------------------------------------------
 
 
-def _expected(row: Row, types: tuple[Attribute, ...], properties: Mapping[str, Attribute]) -> tuple[Attribute, ...]:
+def expected_types(row: Row, types: tuple[Attribute, ...], properties: Mapping[str, Attribute]) -> tuple[Attribute, ...]:
     """Result types by the row's rule, memoised on the identity of the (interned) operand types and on the attributes.
 
     Raises RuleError.
@@ -115,7 +115,7 @@ def state_problem(op: Operation) -> tuple[str, str] | None:
     if row is None or row.rule is None:
         return None
     try:
-        expected = _expected(row, tuple(v.type for v in _xdsl.operands(op)), op.properties)
+        expected = expected_types(row, tuple(v.type for v in _xdsl.operands(op)), op.properties)
     except RuleError as error:
         return error.code, str(error)
     results = op.results
@@ -134,8 +134,8 @@ def state_problem(op: Operation) -> tuple[str, str] | None:
     return None
 
 
-def problem_of(op: Operation) -> str | None:
-    """Why an operation of a registered row breaks its contract, None if it does not. The quick verifier."""
+def contract_problem(op: Operation) -> str | None:
+    """Why the form of an operation (operands, results, attributes) breaks its row, None if it does not; states are not looked at."""
     row = row_of(op)
     if row is None:
         return None
@@ -144,8 +144,12 @@ def problem_of(op: Operation) -> str | None:
         problem = _values_problem("result", row.results, [r.type for r in op.results])
     if problem is None and (op.regions or _xdsl.successors(op)):
         problem = "no regions or successors"
-    if problem is None:
-        problem = _attributes_problem(row, op)
+    return problem if problem is not None else _attributes_problem(row, op)
+
+
+def problem_of(op: Operation) -> str | None:
+    """Why an operation of a registered row breaks its contract, states included; None if it does not. The quick verifier."""
+    problem = contract_problem(op)
     if problem is None:
         state = state_problem(op)
         problem = None if state is None else state[1]
@@ -275,7 +279,7 @@ def result_types(name: str, operand_types: Sequence[Attribute], attributes: Mapp
     row = _row_for(name)
     if row.rule is None:
         raise ProgramVerifyError(f"{name}: result types are not implied, give result_types=", subject=name)
-    return _expected(row, tuple(operand_types), _properties(row, attributes or {}))
+    return expected_types(row, tuple(operand_types), _properties(row, attributes or {}))
 
 
 def build(
@@ -302,7 +306,7 @@ def build(
     if result_types is None:
         if row.rule is None:
             raise ProgramVerifyError(f"{name}: result types are not implied, give result_types=", subject=name)
-        result_types = _expected(row, tuple(v.type for v in operands), properties)
+        result_types = expected_types(row, tuple(v.type for v in operands), properties)
     op = _OPERATIONS[name].create(
         operands=tuple(operands),
         result_types=tuple(result_types),
@@ -366,7 +370,7 @@ def infer(op: Operation, report: Callable[[Operation, RuleError], None] | None =
     if row is None or row.rule is None:
         return False
     try:
-        expected = _expected(row, tuple(v.type for v in _xdsl.operands(op)), op.properties)
+        expected = expected_types(row, tuple(v.type for v in _xdsl.operands(op)), op.properties)
     except RuleError as error:
         if report is None:
             raise

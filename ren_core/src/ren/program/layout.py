@@ -167,3 +167,35 @@ def broadcast(a: Layout, b: Layout, *, product: bool) -> Layout:
         if len(long.shape) > len(short.shape) and long.shape[len(long.shape) - len(short.shape) :] == short.shape and short.is_dense:
             return long if product else long.with_padding(Padding.ANY)
     raise LayoutError(f"elements do not meet: [{a.text()}] and [{b.text()}]")
+
+
+def packed_for(layout: Layout | None, shape: tuple[int, ...] | None) -> Layout | None:
+    """How public data of tensor shape `shape` (None: unknown) is packed to meet an encrypted value: alike, with zeros in the padding. None: unknown.
+
+    Leading axes beyond those of the layout are batch axes. Public data never makes an encrypted value larger, except one that is the same number
+    everywhere. Raises LayoutError when the shapes do not broadcast.
+    """
+    if layout is None:
+        return None
+    if shape is None or math.prod(shape) == 1:
+        return None if layout.is_replicated and shape is None else layout.with_padding(Padding.ZERO)
+    if layout.is_replicated:
+        return packed(shape)
+    if layout.shape is None:
+        # Whether the last axis has the engine's slot count is known at readiness.
+        return layout
+    if not all(m in (1, d) for m, d in zip(reversed(shape), reversed(layout.shape), strict=False)):
+        raise LayoutError(f"public data of shape {tuple(shape)} does not meet an encrypted value of shape {layout.shape}")
+    return layout.with_padding(Padding.ZERO)
+
+
+def meet_public(layout: Layout | None, shape: tuple[int, ...] | None, *, product: bool) -> Layout | None:
+    """Layout of an encrypted value after an element-wise operation with public data of tensor shape `shape`; see `packed_for`."""
+    public = packed_for(layout, shape)
+    if layout is None or public is None:
+        return None
+    if not product and not layout.is_replicated:
+        return layout
+    if shape is not None and math.prod(shape) == 1:
+        return layout
+    return public

@@ -392,6 +392,14 @@ _CKKS = [
         Attr("scale", "scale", required=False),
     ),
     _ckks(
+        "meet",
+        "Both values at one level and scale, the deeper one's where possible, found when the program runs: for levels that depend on an argument.",
+        _PAIR,
+        rules.meet,
+        "rescale",
+        results=(Value("lhs", "encrypted"), Value("rhs", "encrypted")),
+    ),
+    _ckks(
         "reinterpret_scale",
         "The same ciphertext read with another scale: the message is multiplied by old / new.",
         _SOURCE,

@@ -24,7 +24,7 @@ MAX_SLOTS = 1 << 16
 class InputSpec:
     """Declaration of one input; made by `encrypted`, `message`, `plaintext` or `static`.
 
-    level: rescales used by the value, from 0. scale: None is the engine's scale for that level. slots: "full", a number of elements, or a
+    level: rescales used by the value, from 0. scale: a number or an exact ckks Scale; None is the engine's scale for that level. slots: "full", a number of elements, or a
     logical shape. batch_mode: "none" or "any" leading axes. bound: largest absolute value, if promised. All of these belong to encrypted
     inputs, static_value to static ones.
 
@@ -33,7 +33,7 @@ class InputSpec:
 
     role: Role
     level: int = 0
-    scale: float | None = None
+    scale: Any = None
     slots: SlotExtent = "full"
     batch_mode: BatchMode = "none"
     static_value: StaticValue = None
@@ -52,7 +52,8 @@ class InputSpec:
             raise InputSpecError(f"a {self.role} input has no static_value", subject="static_value", hint="Use static(value)")
         if self.role == "encrypted":
             _check_level(self.level)
-            if self.scale is not None:
+            # An exact scale, such as `ciphertext.scale`, stays exact.
+            if self.scale is not None and not isinstance(getattr(self.scale, "terms", None), tuple):
                 object.__setattr__(self, "scale", _positive("scale", self.scale))
             if self.bound is not None:
                 object.__setattr__(self, "bound", _positive("bound", self.bound))
@@ -76,7 +77,7 @@ _ENCRYPTED_DEFAULTS: dict[str, Any] = {"level": 0, "scale": None, "slots": "full
 def encrypted(
     *,
     level: int = 0,
-    scale: float | None = None,
+    scale: Any = None,
     slots: SlotExtent = "full",
     batch_mode: BatchMode = "none",
     bound: float | None = None,

@@ -13,7 +13,7 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from ren.program.layout import FULL, SCALAR, Layout, LayoutError, Padding, broadcast
+from ren.program.layout import FULL, SCALAR, Layout, LayoutError, Padding, broadcast, packed_for
 from ren.program.rows import Rule, RuleError
 from ren.program.scales import SymbolicScale
 from ren.program.states import EncryptedState, MessageState, PlaintextState
@@ -87,7 +87,8 @@ def _with_public(layout: Layout | None, public: Layout | None, *, product: bool)
     if layout is None:
         return None
     if public is None:
-        return layout.with_padding(Padding.ANY)
+        # A number in every slot and a vector of unknown length: the result may be either.
+        return None if layout.is_replicated else layout.with_padding(Padding.ANY)
     return broadcast(layout, public, product=product)
 
 
@@ -180,6 +181,20 @@ def _align(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     return replace(a, level=level, scale=scale)
 
 
+def _meet(a: EncryptedState, b: EncryptedState, attributes: Attributes) -> list[EncryptedState]:
+    _two_parts(a, "aligning")
+    _two_parts(b, "aligning")
+    level, scale = _deeper(a.level, b.level), None
+    if a.level is not None and b.level is not None:
+        if a.level != b.level:
+            scale = a.scale if a.level > b.level else b.scale
+        elif a.scale == b.scale:
+            scale = a.scale
+        else:
+            level = None  # whether aligning takes a level depends on the numbers
+    return [replace(a, level=level, scale=scale), replace(b, level=level, scale=scale)]
+
+
 def _reinterpret_scale(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     return replace(a, scale=attributes["scale"], bound=None)
 
@@ -210,6 +225,8 @@ def _sum_slots(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     _two_parts(a, "a sum of slots")
     layout, count = a.layout, attributes.get("count")
     if layout is None:
+        if count is None:
+            raise RuleError("the layout is not known: say how many slots to sum", "invalid-layout")
         return replace(a, bound=None)
     if count is not None and count != layout.frame:
         if count & (count - 1):
@@ -317,11 +334,6 @@ def _bootstrap(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     return replace(a, level=level, scale=scale, parts=2, domain=None)
 
 
-def packed_for(layout: Layout | None, shape: tuple[int, ...] | None) -> Layout | None:
-    """How a public value of tensor shape `shape` (None: unknown) is packed for a consumer of the given layout: alike, padding zero."""
-    return None if layout is None else layout.with_padding(Padding.ZERO)
-
-
 def _prepare(use: str) -> Callable[..., PlaintextState]:
     def prepare(p: MessageState | PlaintextState, c: EncryptedState, attributes: Attributes) -> PlaintextState:
         mode = attributes["scale_mode"]
@@ -378,6 +390,7 @@ relinearize = rule(_relinearize)
 rescale = rule(_rescale)
 mod_switch = rule(_mod_switch)
 align = rule(_align)
+meet = rule(_meet)
 reinterpret_scale = rule(_reinterpret_scale)
 rotate = rule(_rotate)
 rotate_group = rule(_rotate_group)

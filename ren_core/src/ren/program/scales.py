@@ -35,10 +35,13 @@ class SymbolicScale:
         return _at_level(level)
 
     @staticmethod
-    def of(value: SymbolicScale | int | float) -> SymbolicScale:
-        """The scale with exactly this value. Raises InputSpecError unless it is finite and positive."""
+    def of(value: Any) -> SymbolicScale:
+        """The scale with exactly this value: a number, a SymbolicScale, or a ckks Scale. Raises InputSpecError unless it is finite and positive."""
         if isinstance(value, SymbolicScale):
             return value
+        terms = getattr(value, "terms", None)
+        if terms is not None:
+            return make({("n", prime): power for prime, power in terms})
         number = float(value) if not isinstance(value, int) else value
         if not number > 0 or (isinstance(number, float) and not math.isfinite(number)):
             raise InputSpecError(f"a scale must be finite and positive, got {value!r}", subject="scale")
@@ -97,6 +100,11 @@ class SymbolicScale:
 
     def __repr__(self) -> str:
         return f"SymbolicScale({self})"
+
+
+def make(powers: dict[tuple[str, int], int]) -> SymbolicScale:
+    """The scale of a map (kind, level or base) -> power."""
+    return SymbolicScale(_normal(powers))
 
 
 def _normal(powers: dict[tuple[str, int], int]) -> tuple[Term, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ren.program.layout import SCALAR, Layout, LayoutError, Padding, packed, power_of_two
+from ren.program.layout import SCALAR, Layout, LayoutError, Padding, meet_public, power_of_two
 from ren.program.rows import RuleError
 from ren.program.rules import Attributes, either, joined, plus, polynomial_bound, rule, times
 from ren.program.states import EncryptedState, MessageState, PlaintextState
@@ -18,25 +18,6 @@ Operand = EncryptedState | MessageState | PlaintextState
 
 def _result(layout: Layout | None, batch: str | None, bound: float | None = None) -> EncryptedState:
     return EncryptedState(layout=layout, batch=batch, bound=bound)
-
-
-def meet_public(layout: Layout | None, shape: tuple[int, ...] | None, *, product: bool) -> Layout | None:
-    """Layout of an encrypted value after an element-wise operation with public data of tensor shape `shape` (None: unknown).
-
-    Public data never makes an encrypted value larger, except one that is the same number everywhere. Raises LayoutError.
-    """
-    if layout is None or shape is None or math.prod(shape) == 1:
-        return layout
-    if layout.is_replicated:
-        return packed(shape)
-    if layout.shape is None:
-        # Whether the last axis is the engine's slot count is known at readiness.
-        return layout
-    last = shape[-len(layout.shape) :] if layout.shape else ()
-    fits = len(shape) >= 1 and all(m in (1, d) for m, d in zip(reversed(shape), reversed(layout.shape), strict=False))
-    if not fits or not last:
-        raise LayoutError(f"public data of shape {tuple(shape)} does not meet an encrypted value of shape {layout.shape}")
-    return layout.with_padding(Padding.ZERO) if product else layout
 
 
 def _binary(product: bool) -> Callable[..., EncryptedState]:

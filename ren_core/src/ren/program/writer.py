@@ -6,7 +6,6 @@ Types are printed through aliases (`!t0 = !ren.encrypted<...>` at the top): text
 from __future__ import annotations
 
 import re
-import threading
 from io import StringIO
 from typing import IO
 
@@ -21,9 +20,6 @@ from ren.program.types import EncryptedType, MessageType, PlaintextType
 _SUFFIX = re.compile(r"(_\d+)+$")
 _ESCAPED = re.compile(rb'[^\x20-\x7e]|["\\]')
 _ALIASED = (EncryptedType, PlaintextType, MessageType)
-
-#: xDSL removes and re-adds the name attribute of an unregistered operation while it prints it: one printing at a time.
-_LOCK = threading.Lock()
 
 
 class RenPrinter(Printer):
@@ -77,7 +73,7 @@ def module_text(module: ModuleOp, *, generic: bool = False, locations: bool = Fa
         for result in op.results:
             _alias(result.type, aliases)
     out = StringIO()
-    with _LOCK, _xdsl.gc_paused():
+    with _xdsl.PRINTING, _xdsl.gc_paused():
         for type_, name in aliases.items():
             out.write(f"{name} = ")
             Printer(stream=out).print_attribute(type_)

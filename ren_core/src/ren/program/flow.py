@@ -1,0 +1,162 @@
+"""The state of every value of a function, computed beside the program: nothing in it is changed.
+
+Without parameters, states are symbolic, as in the types. With parameters, layouts are resolved to the engine's slots, scales are compared exactly,
+levels against the depth of the chain, and bounds against the capacity of each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ren.program import _xdsl
+from ren.program.chain import concrete_type, number_of
+from ren.program.dialect import expected_types, row_of
+from ren.program.layout import LayoutError
+from ren.program.rows import Row, RuleError
+from ren.program.states import EncryptedState, disagreement, merged
+from ren.program.types import EncryptedType, PlaintextType
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.params import CKKSParams
+
+
+@dataclass(frozen=True, slots=True)
+class FlowProblem:
+    """What a rule refused. op: None for an argument, whose number is `argument`."""
+
+    code: str
+    message: str
+    op: Operation | None = None
+    argument: int | None = None
+
+
+@dataclass(slots=True)
+class Flow:
+    """types: state of every value. errors: predicted RMS error of a slot, for the values where it could be predicted. unknown: encrypted values whose level or
+    scale depends on an argument."""
+
+    types: dict[SSAValue, Attribute] = field(default_factory=dict)
+    problems: list[FlowProblem] = field(default_factory=list)
+    errors: dict[SSAValue, float] = field(default_factory=dict)
+    unknown: list[Operation] = field(default_factory=list)
+
+
+def flow_of(function: FuncOp, params: CKKSParams | None = None, arguments: Mapping[int, Attribute] | None = None) -> Flow:
+    """Infer the states of all values of a function.
+
+    arguments: types that replace those of arguments, by number: what a caller actually passed.
+    """
+    flow = Flow()
+    blocks = list(function.body.blocks)
+    for block in blocks:
+        for i, argument in enumerate(block.args):
+            type_ = argument.type
+            if arguments is not None and i in arguments and block is blocks[0]:
+                type_ = arguments[i]
+            flow.types[argument] = _argument(flow, i, type_, params)
+        for op in _xdsl.block_ops(block):
+            _visit(flow, op, params)
+    return flow
+
+
+def _argument(flow: Flow, index: int, type_: Attribute, params: CKKSParams | None) -> Attribute:
+    if params is None:
+        return type_
+    try:
+        type_ = concrete_type(type_, params)
+    except LayoutError as error:
+        flow.problems.append(FlowProblem("invalid-layout", str(error), argument=index))
+        return type_
+    level = type_.data.level if isinstance(type_, (EncryptedType, PlaintextType)) else None
+    if level is not None and level > params.levels:
+        message = f"level {level} is declared, the engine has levels 0 to {params.levels}"
+        flow.problems.append(FlowProblem("level-exhausted", message, argument=index))
+    return type_
+
+
+def _visit(flow: Flow, op: Operation, params: CKKSParams | None) -> None:
+    types = flow.types
+    row = row_of(op)
+    operands = tuple(types.get(v, v.type) for v in _xdsl.operands(op))
+    expected: Sequence[Attribute] | None = None
+    if row is not None and row.rule is not None:
+        try:
+            expected = expected_types(row, operands, op.properties)
+        except RuleError as error:
+            flow.problems.append(FlowProblem(error.code, str(error), op))
+        if expected is not None and len(expected) != len(op.results):
+            flow.problems.append(FlowProblem("invalid-state", f"{len(op.results)} results, the rule gives {len(expected)}", op))
+            expected = None
+    for i, result in enumerate(op.results):
+        declared = result.type
+        try:
+            declared = declared if params is None else concrete_type(declared, params)
+            found = declared if expected is None else expected[i] if params is None else concrete_type(expected[i], params)
+        except LayoutError as error:
+            flow.problems.append(FlowProblem("invalid-layout", str(error), op))
+            found = declared
+        types[result] = _agreed(flow, op, declared, found)
+    if row is not None and row.stage == "ckks":
+        _check_level(flow, op, row, operands, params)
+
+
+def _agreed(flow: Flow, op: Operation, declared: Attribute, found: Attribute) -> Attribute:
+    if found is declared or type(found) is not type(declared):
+        return found
+    if isinstance(found, (EncryptedType, PlaintextType)):
+        problem = disagreement(declared.data, found.data)  # type: ignore[attr-defined]
+        if problem is not None:
+            flow.problems.append(FlowProblem("invalid-state", f"declared {problem}", op))
+        if isinstance(found, EncryptedType):
+            return EncryptedType(merged(declared.data, found.data))  # type: ignore[attr-defined]
+    return found
+
+
+def _check_level(flow: Flow, op: Operation, row: Row, operands: Sequence[Attribute], params: CKKSParams | None) -> None:
+    before = [t.data.level for t in operands if isinstance(t, EncryptedType) and t.data.level is not None]
+    for result in op.results:
+        type_ = flow.types[result]
+        if not isinstance(type_, (EncryptedType, PlaintextType)):
+            continue
+        state = type_.data
+        if state.level is None or state.scale is None:
+            if isinstance(state, EncryptedState) and not any(_unknown(t) for t in operands):
+                flow.unknown.append(op)
+            continue
+        if params is None:
+            continue
+        if state.level > params.levels:
+            # Reported where the limit is crossed; what follows is only deeper still.
+            if all(level <= params.levels for level in before):
+                message = f"the result has level {state.level}, the engine has levels 0 to {params.levels}"
+                flow.problems.append(FlowProblem("level-exhausted", message, op))
+            continue
+        if isinstance(state, EncryptedState):
+            _check_capacity(flow, op, state, params)
+
+
+def _unknown(type_: Attribute) -> bool:
+    return isinstance(type_, EncryptedType) and (type_.data.level is None or type_.data.scale is None)
+
+
+def _check_capacity(flow: Flow, op: Operation, state: EncryptedState, params: CKKSParams) -> None:
+    from ren.schemes.ckks.encoder import capacity
+
+    assert state.level is not None
+    assert state.scale is not None
+    scale = number_of(state.scale, params)
+    if scale is None:
+        return
+    limit = capacity(params.ring_at(state.level).modulus, scale)
+    if state.bound is not None and state.bound > limit:
+        message = f"slots may reach {state.bound:.3g}, level {state.level} at scale 2^{scale.log2:.1f} holds {limit:.3g}"
+        flow.problems.append(FlowProblem("possible-overflow", message, op))
+    elif state.bound is None and limit < 1:
+        message = f"level {state.level} at scale 2^{scale.log2:.1f} holds only {limit:.3g}: rescale first, or promise a bound"
+        flow.problems.append(FlowProblem("over-capacity", message, op))
+

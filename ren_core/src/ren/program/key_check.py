@@ -1,0 +1,96 @@
+"""Evaluation keys that a program needs against those that a workspace holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Attribute, SSAValue
+
+from ren.program.diagnostics import Diagnostic, located
+from ren.program.program import Program
+from ren.program.requirements import EvaluationKeyRequirements, analyze_evaluation_key_requirements
+
+if TYPE_CHECKING:
+    from ren.schemes.ckks.engine import PublicEngine
+
+
+def key_diagnostics(
+    program: Program, entry: str, space: Mapping[Any, Any], engine: PublicEngine | None, types: Mapping[SSAValue, Attribute] | None
+) -> Iterator[Diagnostic]:
+    """Findings about workspace["evaluation_keys"] and workspace["public_key"]."""
+    needed = analyze_evaluation_key_requirements(program, entry=entry, engine=engine, types=types)
+    keys = space.get("evaluation_keys")
+    if needed.any:
+        if not _is_key_set(keys):
+            yield located("missing-evaluation-keys", f"needed: {describe(needed)}. {_instead(keys)}", subject="evaluation_keys")
+        else:
+            yield from _incomplete(needed, keys)
+    if _is_key_set(keys) and engine is not None:
+        yield from _incompatible(keys, engine)
+    public = space.get("public_key")
+    if public is not None and engine is not None:
+        problem = _owner_problem(public, engine)
+        if problem is not None:
+            yield located("incompatible-public-key", f"workspace['public_key']: {problem}", subject="public_key")
+
+
+def _is_key_set(keys: Any) -> bool:
+    if keys is None:
+        return False
+    from ren.schemes.ckks.keys import EvaluationKeySet
+
+    return isinstance(keys, EvaluationKeySet)
+
+
+def _instead(keys: Any) -> str:
+    if keys is None:
+        return "Bind workspace['evaluation_keys'] to a ckks.EvaluationKeySet"
+    return f"workspace['evaluation_keys'] must be a ckks.EvaluationKeySet, got {type(keys).__name__}"
+
+
+def describe(needed: EvaluationKeyRequirements) -> str:
+    """What is needed, as text."""
+    parts = []
+    if needed.rotation_steps:
+        parts.append(f"rotation by {', '.join(map(str, sorted(needed.rotation_steps)))}")
+    if needed.all_slots_from:
+        parts.append(f"rotations for a sum over all slots from step {', '.join(map(str, sorted(needed.all_slots_from)))}")
+    if needed.requires_relinearization:
+        parts.append("relinearization")
+    if needed.requires_conjugation:
+        parts.append("conjugation")
+    size = f" ({needed.key_count} keys, {needed.key_bytes / 2**20:.1f} MiB)" if needed.key_bytes else ""
+    return "; ".join(parts) + size
+
+
+def _incomplete(needed: EvaluationKeyRequirements, keys: Any) -> Iterator[Diagnostic]:
+    present = keys.rotations if keys.rotations is not None else {}
+    missing = sorted(step for step in needed.rotation_steps if step not in present)
+    if missing:
+        shown = ", ".join(map(str, sorted(present))) or "none"
+        message = f"rotation keys are missing for steps {', '.join(map(str, missing))}; present: {shown}"
+        yield located("incomplete-evaluation-keys", message, subject="rotations")
+    if needed.requires_relinearization and keys.relinearization is None:
+        yield located("incomplete-evaluation-keys", "the relinearization key is missing", subject="relinearization")
+    if needed.requires_conjugation and keys.conjugation is None:
+        yield located("incomplete-evaluation-keys", "the conjugation key is missing", subject="conjugation")
+
+
+def _incompatible(keys: Any, engine: PublicEngine) -> Iterator[Diagnostic]:
+    for key in keys.keys():  # noqa: SIM118 - an EvaluationKeySet is no mapping
+        problem = _owner_problem(key, engine)
+        if problem is not None:
+            yield located("incompatible-evaluation-keys", f"{key!r}: {problem}", subject="evaluation_keys")
+
+
+def _owner_problem(key: Any, engine: PublicEngine) -> str | None:
+    """Why a key does not belong to an engine, or None."""
+    params = getattr(key, "params", None)
+    if params is None or not hasattr(key, "key_id"):
+        return f"not a key: {type(key).__name__}"
+    if params != engine.params:
+        return f"made for parameters {params.fingerprint}, the engine has {engine.params.fingerprint}"
+    if key.key_id != engine.key_id:
+        return f"belongs to key {key.key_id}, the engine to key {engine.key_id}"
+    return None
