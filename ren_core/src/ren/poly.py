@@ -22,6 +22,7 @@ from ren.errors import (
     DeviceMismatchError,
     DomainError,
     InvalidCoefficientsError,
+    InvalidSampleError,
     RingMismatchError,
     UnsupportedOperandError,
 )
@@ -133,9 +134,7 @@ class Poly:
         if seed is None:
             seed = sampling.fresh_seed() if capture.may_draw() else None
         elif len(seed) != sampling.SEED_BYTES:
-            raise sampling.InvalidSampleError(
-                f"a seed has {sampling.SEED_BYTES} bytes, got {len(seed)}", subject="seed"
-            )
+            raise InvalidSampleError(f"a seed has {sampling.SEED_BYTES} bytes, got {len(seed)}", subject="seed")
         return cls._of(
             Node(
                 Op.SAMPLE,
@@ -260,7 +259,7 @@ class Poly:
                 hint="Polys combine with Polys of the same ring and with ints",
             )
         else:
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         return Poly._of(_operation(op, y, x) if swap else _operation(op, x, y))
 
     # -- structure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ren.backend.buffer import Buffer
 from ren.engine import capture, checked
 from ren.engine.deferred import Deferred
-from ren.engine.jit_options import JitOptions
 from ren.engine.donation import give_up, take_over
+from ren.engine.jit_options import JitOptions
 from ren.engine.plan import Plan, place_steps
 from ren.engine.plan_cache import PLANS
 from ren.engine.prune import split
@@ -21,6 +21,7 @@ from ren.engine.where import noted
 from ren.graph import Node, next_serial, postorder
 from ren.numtheory.sampling import fresh_seed
 from ren.ops import Kind, Op
+from ren.plugin.manager import manager
 from ren.poly import Poly
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def capture_plan(
     for device, roots in wanted.items():
         plan.segments.append(_segment(roots, device, given, around, donated, options))
     plan.finish(template, sources, sorted(donated))
+    manager().notify("ren_after_plan_captured", plan=plan)
     return plan, plan.replay(flat, implicit)
 
 

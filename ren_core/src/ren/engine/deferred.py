@@ -156,7 +156,7 @@ class Deferred:
     def __lt__(self, other: object) -> bool:
         self._refuse("comparison")
 
-    __le__ = __gt__ = __ge__ = __ne__ = __lt__  # type: ignore[assignment]
+    __le__ = __gt__ = __ge__ = __ne__ = __lt__
 
 
 def deferred_call(f: Callable[..., Any], *args: Any) -> Any:

@@ -23,7 +23,7 @@ class DonatedPoly(Poly):
     def __getattribute__(self, name: str) -> Any:
         if name == "__class__":
             return DonatedPoly
-        _refuse(object.__getattribute__(self, "_node"))
+        return _refuse(object.__getattribute__(self, "_node"))
 
     def __repr__(self) -> str:
         return "<Poly donated>"
@@ -33,7 +33,7 @@ class DonatedPoly(Poly):
 
     # Operators are looked up on the type, past __getattribute__.
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __pos__ = _used
-    __eq__ = __bool__ = __copy__ = __deepcopy__ = __reduce__ = _used  # type: ignore[assignment]
+    __eq__ = __bool__ = __copy__ = __deepcopy__ = __reduce__ = _used
 
     def __hash__(self) -> int:
         return id(self) >> 4

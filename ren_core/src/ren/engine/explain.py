@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ren.engine.cost import Cost, unit_cost
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
 from ren.engine.plan import Plan
+from ren.engine.plan_store import PlanKey
 from ren.engine.tree import frozen
 
 if TYPE_CHECKING:
@@ -31,18 +32,17 @@ def explain(function: JitFunction, call: Call) -> str:
     if not plans:
         return "miss: no plan captured yet"
     differences = [_differences(key, call) for key in list(plans)]
-    return "miss: " + "; ".join(min(differences, key=len))
+    return "miss: " + "; ".join(min(differences, key=lambda found: len(found)))
 
 
-def _differences(key: Hashable, call: Call) -> list[str]:
+def _differences(key: PlanKey, call: Call) -> list[str]:
     """What of a call differs from a plan's key."""
-    given, implicit, context, scalars = key  # type: ignore[misc]
-    now_given, now_implicit, now_context, now_scalars = call.key  # type: ignore[misc]
-    found = _parts("argument", given, now_given, call.flat.paths or [])
-    found += _parts("implicit input", implicit, now_implicit, call.implicit.paths or [])
-    if context != now_context:
+    now = call.key
+    found = _parts("argument", key.given, now.given, call.flat.paths or [])
+    found += _parts("implicit input", key.implicit, now.implicit, call.implicit.paths or [])
+    if key.context != now.context:
         found.append("the active context is another one")
-    if scalars != now_scalars:
+    if key.scalars != now.scalars:
         found.append(f"scalar arguments {tuple(call.flat.scalars)!r} were not captured")
     return found
 

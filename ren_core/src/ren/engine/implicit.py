@@ -48,17 +48,17 @@ class ImplicitInputs:
             else:
                 self._roots.append(("self", function.__self__))
                 function = function.__func__
-        if not isinstance(function, types.FunctionType):
-            call = getattr(type(function), "__call__", None)
-            self._roots.append(("self", function))
-            function = call if isinstance(call, types.FunctionType) else None
+        target: Any = function
+        if not isinstance(target, types.FunctionType):
+            self._roots.append(("self", target))
+            target = type(target).__dict__.get("__call__")
         names: set[str] = set()
         self._cells: list[tuple[str, types.CellType]] = []
         self._globals: dict[str, Any] = {}
-        if isinstance(function, types.FunctionType):
-            names = _names(function.__code__)
-            self._cells = list(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-            self._globals = function.__globals__
+        if isinstance(target, types.FunctionType):
+            names = _names(target.__code__)
+            self._cells = list(zip(target.__code__.co_freevars, target.__closure__ or (), strict=True))
+            self._globals = target.__globals__
         self._names = sorted(names)
 
     def bound_to(self, instance: Any) -> ImplicitInputs:

@@ -10,14 +10,14 @@ import functools
 import inspect
 import types
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ren.engine import capture
 from ren.engine.captured import CapturedPlan, capture_plan
 from ren.engine.implicit import ImplicitInputs
 from ren.engine.jit_options import JitOptions
-from ren.engine.plan_store import PlanStore
+from ren.engine.plan_store import PlanKey, PlanStore
 from ren.engine.run import realize
 from ren.engine.tree import Flat, frozen
 from ren.engine.where import noted
@@ -48,7 +48,7 @@ class Call(NamedTuple):
     values: Sequence[Any]
     flat: Flat
     implicit: Flat
-    key: Hashable
+    key: PlanKey
 
 
 class JitFunction:
@@ -124,7 +124,7 @@ class JitFunction:
         ]
         if pending:
             realize(pending)
-        key = (
+        key = PlanKey(
             flat.specify(),
             implicit.specify(),
             capture.context_token(),
@@ -159,7 +159,7 @@ class JitFunction:
     # -- looking inside
 
     @property
-    def _plans(self) -> dict[Hashable, CapturedPlan]:
+    def _plans(self) -> dict[PlanKey, CapturedPlan]:
         """The captured plans by key."""
         return self._store.plans
 

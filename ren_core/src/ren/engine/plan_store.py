@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ren.engine.captured import CapturedPlan
@@ -15,20 +15,33 @@ if TYPE_CHECKING:
 _REMEMBERED = 1024
 
 
+class PlanKey(NamedTuple):
+    """What a plan of a jitted function depends on.
+
+    given, implicit: structure and specification of arguments and implicit inputs (`Flat.specify`). context: the active contexts.
+    scalars: of the call, where each value has its own plan, else None.
+    """
+
+    given: tuple[Any, ...]
+    implicit: tuple[Any, ...]
+    context: Hashable
+    scalars: Hashable
+
+
 class PlanStore:
     """Least recently used plans are dropped beyond maxsize. hits and misses count calls. Safe from any thread."""
 
     def __init__(self, maxsize: int | None, name: str) -> None:
         self.maxsize = maxsize
         self.name = name
-        self.plans: OrderedDict[Hashable, CapturedPlan] = OrderedDict()
+        self.plans: OrderedDict[PlanKey, CapturedPlan] = OrderedDict()
         self.hits = 0
         self.misses = 0
         self._dropped: OrderedDict[int, None] = OrderedDict()
         self._warned = False
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> CapturedPlan | None:
+    def get(self, key: PlanKey) -> CapturedPlan | None:
         """The plan for a call; counts it."""
         with self._lock:
             plan = self.plans.get(key)
@@ -39,11 +52,11 @@ class PlanStore:
                 self.plans.move_to_end(key)
             return plan
 
-    def peek(self, key: Hashable) -> CapturedPlan | None:
+    def peek(self, key: PlanKey) -> CapturedPlan | None:
         """The same without counting."""
         return self.plans.get(key)
 
-    def put(self, key: Hashable, plan: CapturedPlan) -> None:
+    def put(self, key: PlanKey, plan: CapturedPlan) -> None:
         thrash = False
         with self._lock:
             self.plans[key] = plan

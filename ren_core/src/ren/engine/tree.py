@@ -26,7 +26,7 @@ Handle = Poly | Digits | KeyBuffer
 
 def handle(cls: type, node: Node) -> Any:
     """A new handle of type `cls` on `node`."""
-    made = cls.__new__(cls)
+    made: Any = object.__new__(cls)
     made._node = node
     return made
 
@@ -175,7 +175,7 @@ class Flat:
                 self._part(frozen(obj), path)
             else:
                 self._scalar(obj, path)
-        elif kind == _LIST or kind == _NAMED:
+        elif kind in (_LIST, _NAMED):
             self._part((cls, len(obj)), path)
             for i, item in enumerate(obj):
                 self.add(item, f"{path}[{i}]" if self.paths is not None else "", static)
@@ -320,7 +320,7 @@ def with_fields(cls: type, values: dict[str, Any]) -> Any:
         for name in derived:
             object.__setattr__(made, name, values[name])
         return made
-    made = cls.__new__(cls)
+    made = object.__new__(cls)
     for name, value in values.items():
         object.__setattr__(made, name, value)
     return made
@@ -358,7 +358,7 @@ class Template:
         if carrier is not None and read is not None and isinstance(read[0], Deferred):
             carry, number = carrier.rebuild, read[0]
             return lambda handles, numbers: carry(obj, number.evaluate(numbers))
-        if kind == _LIST or kind == _NAMED:
+        if kind in (_LIST, _NAMED):
             parts = [self._read(v) for v in obj]
             return lambda handles, numbers: _like_sequence(cls, [p(handles, numbers) for p in parts])
         if kind == _DICT:
