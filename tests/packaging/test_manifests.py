@@ -88,7 +88,7 @@ def tracked() -> list[Path]:
 
 def test_nobody_is_told_to_install_ren_from_an_index() -> None:
     """The name `ren` on the public index is somebody else's; hints name an extra of a clone."""
-    wrong = re.compile(r"pip install (?:-U |--upgrade )?[\"']?ren(?![\w/])(?:\[|\b)")
+    wrong = re.compile(r"pip install (?:-U |--upgrade )?[\"']?ren(?![\w/-])(?:\[|\b)")
     found = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in tracked()

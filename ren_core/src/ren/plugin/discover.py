@@ -67,7 +67,10 @@ def installed() -> list[tuple[EntryPoint, str, str]]:
 def _identity(distribution: Distribution) -> tuple[str, str]:
     """Name and version; a damaged metadata folder may have neither."""
     try:
-        return normalise(distribution.metadata["Name"] or "unknown"), distribution.version or "unknown version"
+        metadata = distribution.metadata
+        name = metadata.get("Name", "unknown")
+        version = metadata.get("Version", "unknown version")
+        return normalise(name), version
     except Exception:  # noqa: BLE001 - the same damaged folder, for which "unknown" is the truth
         return "unknown", "unknown version"
 
