@@ -51,6 +51,15 @@ def test_decoding_inverts_encoding_within_the_rounding(n: int) -> None:
     assert np.abs(back - v).max() < encoding(n, S40).bound(n // 2)
 
 
+@pytest.mark.parametrize("slots", [1, 2, 4, 32])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_real_messages_give_the_coefficients_of_the_complex_path(slots: int, missing: int) -> None:
+    v = message(max(1, slots - missing), real=True)
+    real, general = (encode_to_integers(x, S40, n=N, slots=slots) for x in (v, v.astype(complex)))
+    assert np.abs(real - general).max() <= 1, "at most a rounding apart"
+    assert np.array_equal(real[1:], -real[:0:-1]), "a polynomial with real slots is its own conjugate"
+
+
 def test_rotation_of_slots_is_the_automorphism_by_powers_of_five() -> None:
     v = message(N // 2)
     c = encode_to_integers(v, S40, n=N)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from ren.schemes import ckks
 from ren.schemes.ckks import noise
 from ren.schemes.ckks.noise import Noise

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.errors import CapacityError, DecryptionError, EncodingError
-from ren.schemes.ckks.message import as_message, largest_modulus
+from ren.schemes.ckks.message import Message, as_message, largest_modulus
 from ren.schemes.ckks.scale import Scale
 
 #: Decryption accepts coefficients up to modulus / 4: half of the range is kept as a guard that tells overflow from a message.
@@ -117,25 +117,48 @@ def encode_to_integers(
     message = as_message(values, slots=slots, msg_bound=msg_bound)
     factor = float(scale)
     _require_capacity(message, scale, modulus)
-    tables = _tables(slots)
-    work = _workspace(slots)
-    if message.size < slots:
-        work[...] = 0.0
-        work[tables.root_of[: message.size]] = message
-    elif message.dtype == np.complex128:
-        np.take(
-            message, tables.slot_of, out=work, mode="clip"
-        )  # "clip" (never needed) lets NumPy write to `out` directly
-    else:
-        work[...] = message.take(tables.slot_of)
-    coefficients = _transform(work, inverse=False)
-    coefficients *= tables.untwist
-    coefficients *= factor / slots
     integers = np.zeros(n) if slots < n // 2 else np.empty(n)
     stride = n // 2 // slots
-    np.rint(coefficients.real, out=integers[: n // 2 : stride])
-    np.rint(coefficients.imag, out=integers[n // 2 :: stride])
+    place = _place_real if message.dtype == np.float64 else _place_complex
+    place(message, factor / slots, integers[: n // 2 : stride], integers[n // 2 :: stride])
     return integers
+
+
+def _place_complex(message: Message, factor: float, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+    """Round the real parts of the coefficients w_k of the module's introduction to `low`, the imaginary ones to `high`."""
+    tables = _tables(low.size)
+    work = _workspace(low.size)
+    if message.size < work.size:
+        work[...] = 0.0
+        work[tables.root_of[: message.size]] = message
+    else:
+        # mode="clip" (no index is out of range) lets NumPy write to `out` without a copy.
+        np.take(message, tables.slot_of, out=work, mode="clip")
+    w = _transform(work, inverse=False)
+    w *= tables.untwist
+    w *= factor
+    np.rint(w.real, out=low)
+    np.rint(w.imag, out=high)
+
+
+def _place_real(message: Message, factor: float, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+    """As `_place_complex` in half the work: real slots mean m(1/X) = m(X), that is m_(n-k) = -m_k."""
+    tables = _tables(low.size)
+    spectrum: NDArray[Any]
+    if message.size < low.size:
+        spectrum = np.zeros(low.size)
+        spectrum[tables.root_of[: message.size]] = message
+    else:
+        spectrum = message.take(tables.slot_of)
+    w = np.fft.rfft(spectrum)
+    half = w.size
+    w *= tables.untwist[:half]
+    w *= factor
+    np.rint(w.real, out=low[:half])
+    np.rint(w.imag, out=high[:half])
+    mirrored = slice(low.size - half, 0, -1)
+    np.negative(high[mirrored], out=low[half:])
+    np.negative(low[mirrored], out=high[half:])
 
 
 def decode_from_floats(
