@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,3 +61,9 @@ class CpuBackend:
 
     def synchronize(self) -> None:
         return None
+
+    def warmup(self, progress: Callable[[str], None]) -> None:
+        """Compile now what first use would compile (`ren warmup`); one line of text per kernel."""
+        from ren_backend_cpu.warmup import warmup
+
+        warmup(progress)

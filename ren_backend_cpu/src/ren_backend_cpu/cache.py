@@ -124,3 +124,12 @@ def disable(error: Exception) -> None:
                 f"stored CPU kernels cannot be used ({error!r}): compiling them again", CacheWarning, stacklevel=2
             )
         _folder[:] = [None]
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()  # its holder, if any, does not exist in the child
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

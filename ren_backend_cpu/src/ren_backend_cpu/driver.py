@@ -46,7 +46,7 @@ class Runner:
         self._plan = int(self._header.ctypes.data)
         self._slot_words = tuple(slot_words)
         self._keep = keep
-        self._drive = kernel.drive
+        self._drive = kernel.drive.made  # the numba function itself: its dispatch is part of each replay
 
     def __call__(self, views: Sequence[View]) -> None:
         """Run on bound memory. Raises KernelOperandError for a missing view or one that does not fit; nothing has run then."""

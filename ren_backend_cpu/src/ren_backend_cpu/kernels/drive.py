@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from numba import types
+
 from ren_backend_cpu.kernels.emit import caller, load, stack_words, store
-from ren_backend_cpu.kernels.jit import compiled
+from ren_backend_cpu.kernels.jit import called_from_python
 
 _call1 = caller(1)
 
@@ -13,7 +15,7 @@ _call1 = caller(1)
 HEADER_WORDS = 4
 
 
-@compiled
+@called_from_python(types.int64, types.int64)
 def drive(plan, slots):
     """plan: address of a header. slots: address of the slot addresses; slot 0 holds 0, so that its operands are integers.
 

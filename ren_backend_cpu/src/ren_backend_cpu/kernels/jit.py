@@ -25,19 +25,15 @@ _OPTIONS = {"error_model": "numpy"}  # no division check: it would need an excep
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """A numba function for use inside kernels: compiled with its first caller, without the interpreter lock, cached on disk."""
-    with cache.numba_cache() as store:
-        return numba.njit(nogil=True, cache=store, **_OPTIONS)(function)
+    """A numba function for use inside kernels only: its machine code becomes part of theirs, in memory and on disk."""
+    return numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
 
 
-class Entry:
-    """A kernel with an address. Compiled (or read from disk) when the address is first asked for, by one thread.
+class _Lazy:
+    """A function whose machine code is made, or read from disk, when it is first asked for, by one thread.
 
-    seconds, from_disk: how long that took and whether the disk had it, for `warmup` and `ren backends`.
+    seconds, from_disk: how long that took and whether the disk had it, for `warmup`.
     """
-
-    #: All entries of the process, by name: what `warmup` walks.
-    registry: dict[str, Entry] = {}
 
     def __init__(self, function: Callable[..., None], signature: Any) -> None:
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
@@ -45,39 +41,90 @@ class Entry:
         self.signature = signature
         self.seconds = 0.0
         self.from_disk = False
-        self._address = 0
-        self._code: Any = None  # keeps the machine code alive
+        self._made: Any = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the machine code exists in this process."""
+        return self._made is not None
+
+    @property
+    def made(self) -> Any:
+        """The numba object."""
+        if self._made is None:
+            with _compiling:
+                if self._made is None:
+                    self._made = self._make_timed()
+        return self._made
+
+    def _make_timed(self) -> Any:
+        start = time.perf_counter()
+        made: Any = None
+        with cache.numba_cache() as store:
+            if store:
+                try:
+                    made = self._make(store=True)
+                    self.from_disk = self._hits(made) > 0
+                except _DAMAGE as error:
+                    cache.disable(error)
+        if made is None:
+            made = self._make(store=False)
+        self.seconds = time.perf_counter() - start
+        return made
+
+    def _make(self, store: bool) -> Any:
+        raise NotImplementedError
+
+    def _hits(self, made: Any) -> int:
+        raise NotImplementedError
+
+
+#: What reading or writing the disk may raise: full or vanished disk, truncated or foreign files.
+_DAMAGE = (OSError, EOFError, ValueError, ImportError, AttributeError, KeyError, pickle.UnpicklingError)
+
+
+class HostFunction(_Lazy):
+    """A compiled function that Python calls, through `made` where the call is frequent. Runs without the interpreter lock."""
+
+    def __call__(self, *arguments: Any) -> None:
+        self.made(*arguments)
+
+    def _make(self, store: bool) -> Any:
+        return numba.njit(self.signature, nogil=True, cache=store, **_OPTIONS)(self.function)
+
+    def _hits(self, made: Any) -> int:
+        return sum(made.stats.cache_hits.values())
+
+
+def called_from_python(*types_: Any) -> Callable[[Callable[..., None]], HostFunction]:
+    """Decorator of a function with these argument types and no result."""
+
+    def decorate(function: Callable[..., None]) -> HostFunction:
+        return HostFunction(function, types.void(*types_))
+
+    return decorate
+
+
+class Entry(_Lazy):
+    """A kernel with an address: what plans and limb records call."""
+
+    #: All entries of the process, by name: what `warmup` walks.
+    registry: dict[str, Entry] = {}
+
+    def __init__(self, function: Callable[..., None], signature: Any) -> None:
+        super().__init__(function, signature)
         Entry.registry[self.name] = self
 
     @property
     def address(self) -> int:
         """Address of `void f(...)`."""
-        if not self._address:
-            with _compiling:
-                if not self._address:
-                    self._compile()
-        return self._address
+        return int(self.made.address)
 
-    @property
-    def ready(self) -> bool:
-        """Whether the machine code exists in this process."""
-        return self._address != 0
+    def _make(self, store: bool) -> Any:
+        return numba.cfunc(self.signature, cache=store, **_OPTIONS)(self.function)
 
-    def _compile(self) -> None:
-        start = time.perf_counter()
-        code: Any = None
-        with cache.numba_cache() as store:
-            if store:
-                try:
-                    code = numba.cfunc(self.signature, cache=True, **_OPTIONS)(self.function)
-                    self.from_disk = code.cache_hits > 0
-                except (OSError, EOFError, ValueError, ImportError, AttributeError, pickle.UnpicklingError) as error:
-                    cache.disable(error)
-        if code is None:
-            code = numba.cfunc(self.signature, **_OPTIONS)(self.function)
-        self._code = code
-        self.seconds = time.perf_counter() - start
-        self._address = int(code.address)
+    def _hits(self, made: Any) -> int:
+        return int(made.cache_hits)
 
 
 def entry(function: Callable[[Any], None]) -> Entry:

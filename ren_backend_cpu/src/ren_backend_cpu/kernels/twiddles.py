@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from ren_backend_cpu.kernels.emit import mulhi
-from ren_backend_cpu.kernels.jit import compiled
+from ren_backend_cpu.kernels.jit import called_from_python, compiled
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+_WORDS = types.uint64[::1]
 
 
 @compiled
@@ -29,7 +31,7 @@ def times(x, w, wq, q):
     return r - q if r >= q else r
 
 
-@compiled
+@called_from_python(_WORDS, _WORDS, types.uint64, types.uint64, types.uint64)
 def node_powers(out, steps, q, inv, frac):
     """out[k] = psi^brv(k) for k < out.size (a power of two), steps[s] = psi^(n / 2^(s+1)): the nodes of level s double the table."""
     out[0] = _ONE
@@ -44,7 +46,7 @@ def node_powers(out, steps, q, inv, frac):
         s += 1
 
 
-@compiled
+@called_from_python(_WORDS, _WORDS, types.uint64, types.uint64, types.uint64, types.uint64)
 def integer_entries(w, out, q, inv, frac, shift):
     """out[2k], out[2k+1] = w, floor(w 2^(64 - shift) / q)."""
     for k in range(w.size):
@@ -52,7 +54,7 @@ def integer_entries(w, out, q, inv, frac, shift):
         out[2 * k + 1] = quotient64(w[k], q, inv, frac) >> shift
 
 
-@compiled
+@called_from_python(_WORDS, types.float64[::1], types.uint64)
 def float_entries(w, out, q):
     """out[2k], out[2k+1] = w, w / q as doubles, w taken in (-q/2, q/2]."""
     half = q >> _ONE
@@ -63,7 +65,7 @@ def float_entries(w, out, q):
         out[2 * k + 1] = v / qf
 
 
-@compiled
+@called_from_python(_WORDS, _WORDS, types.int64)
 def pack_tails(entries, out, blocks):
     """Tables of the last six stages. Block i: 7 pairs (node order, padded to 16 words), then 7 times 8 w and 8 quotients."""
     for i in range(blocks):
@@ -83,7 +85,7 @@ def pack_tails(entries, out, blocks):
         out[at + 15] = out[at + 1]
 
 
-@compiled
+@called_from_python(_WORDS, _WORDS, types.int64)
 def pack_tails_compressed(entries, out, blocks):
     """As `pack_tails` with one vector of w per level: 40 words per block."""
     for i in range(blocks):
