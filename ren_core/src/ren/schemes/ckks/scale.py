@@ -17,11 +17,14 @@ from typing import Any
 
 from ren.errors import ParameterError
 from ren.numtheory.factor import factor
+from ren.numtheory.primes import is_prime
 
 #: Odd parts of a user's scale that `Scale.of` takes apart into primes; every float is far below.
 _MAX_ODD_PART_BITS = 64
 #: Exact fractions larger than this are refused by `as_fraction`: nobody wants to wait for them.
 _MAX_FRACTION_BITS = 1 << 20
+#: Text may name small composite bases; large ones never come from `str` and would take long to factor.
+_LARGEST_COMPOSITE = 1 << 20
 _HASH_PRIME = sys.hash_info.modulus
 
 
@@ -95,6 +98,8 @@ class Scale:
                     subject="scale",
                     hint="A scale reads like 2^80*1099512938497^-1",
                 )
+            if int(base) >= _LARGEST_COMPOSITE and not is_prime(int(base)):
+                raise ParameterError(f"not the text of a scale: {base} is not prime", subject="scale")
             terms.append((int(base), int(exponent) if caret else 1))
         return cls(tuple(terms))
 
