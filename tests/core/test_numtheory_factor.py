@@ -6,7 +6,6 @@ import math
 import random
 
 import pytest
-
 from ren.numtheory.factor import factor
 from ren.numtheory.primes import is_prime
 
