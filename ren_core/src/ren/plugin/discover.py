@@ -68,8 +68,8 @@ def _identity(distribution: Distribution) -> tuple[str, str]:
     """Name and version; a damaged metadata folder may have neither."""
     try:
         metadata = distribution.metadata
-        name = metadata.get("Name", "unknown")
-        version = metadata.get("Version", "unknown version")
+        name = (metadata.get_all("Name") or ["unknown"])[0]
+        version = (metadata.get_all("Version") or ["unknown version"])[0]
         return normalise(name), version
     except Exception:  # noqa: BLE001 - the same damaged folder, for which "unknown" is the truth
         return "unknown", "unknown version"
