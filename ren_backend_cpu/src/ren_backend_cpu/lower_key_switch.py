@@ -44,9 +44,9 @@ def lower_gadget_product(unit: ExecUnit) -> Lowered:
 
 
 def scratch_key_switch(unit: ExecUnit) -> int:
-    """A row per limb of x, one per digit, and one for the transform of the limb itself."""
+    """A row per limb of x, two per digit, and one for the transform of the limb itself."""
     limbs = unit.ring.limbs
-    return (limbs + len(digit_bounds(limbs, unit.params[0])) + 1) * unit.ring.n
+    return (limbs + 2 * len(digit_bounds(limbs, unit.params[0])) + 1) * unit.ring.n
 
 
 def lower_key_switch(unit: ExecUnit) -> Lowered:

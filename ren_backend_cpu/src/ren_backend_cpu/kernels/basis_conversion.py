@@ -12,6 +12,8 @@ Constants are stored times the radix of the target's path (`radix`), because the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba.core import cgutils
 
@@ -55,31 +57,55 @@ def _unroll(ops: Pointwise, count: int) -> int:
     return count if ops.lanes > 1 else 1
 
 
-def _emit_convert(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
-    """Range note: y_i in [0, q_i) with q_i in the range of the target's path; then each partial sum reduces below 4p."""
-    sources, out, constants = pointers
-    terms, n = integers
-    em, b = ops.em, ops.b
-    last = ops.word(constants, terms)
+@dataclass(frozen=True, slots=True)
+class _Target:
+    ops: Pointwise
+    out: Value
+    constants: Value
 
-    def add_terms(sums: list[Sum], indices: list[Value], first: Value, count: Value) -> None:
+
+def _emit_targets(targets: list[_Target], sources: Value, terms: Value, n: Value) -> None:
+    """Targets of one path from one reading of the sources.
+
+    Range note: y_i in [0, q_i) with q_i in the range of the targets' path; then each partial sum reduces below 4p.
+    """
+    ops = targets[0].ops
+    em, b = ops.em, ops.b
+    starts = [t.ops.word(t.constants, terms) for t in targets]
+
+    def add_terms(sums: list[list[Sum]], indices: list[Value], first: Value, count: Value) -> None:
         with em.loop(count) as lp:
             k = b.add(first, lp.index)
-            m = ops.word(constants, k)
+            factors = [t.ops.word(t.constants, k) for t in targets]
             row = b.mul(k, n)
-            for s, i in zip(sums, indices, strict=True):
-                s.set(ops.mac(s.get(), ops.load(sources, b.add(row, i)), m))
+            for per_target, i in zip(sums, indices, strict=True):
+                y = ops.load(sources, b.add(row, i))
+                for s, m in zip(per_target, factors, strict=True):
+                    s.set(s.ops.mac(s.get(), y, m))
 
-    with em.vectors(n, ops.lanes, _unroll(ops, 4)) as indices:
-        sums = [Sum(ops, last) for _ in indices]
+    with em.vectors(n, ops.lanes, _unroll(ops, 4 // len(targets))) as indices:
+        sums = [[Sum(t.ops, start) for t, start in zip(targets, starts, strict=True)] for _ in indices]
         add_terms(sums, indices, em.i(0), em.umin(terms, em.i(TERMS)))
         with em.loop(b.udiv(b.sub(terms, em.i(1)), em.i(TERMS))) as more:
             first = b.mul(b.add(more.index, em.i(1)), em.i(TERMS))
-            for s in sums:
-                s.set(ops.restart(s.get()))
+            for per_target in sums:
+                for s in per_target:
+                    s.set(s.ops.restart(s.get()))
             add_terms(sums, indices, first, em.umin(b.sub(terms, first), em.i(TERMS)))
-        for s, i in zip(sums, indices, strict=True):
-            ops.store(_divided(ops, s.get()), out, i)
+        for per_target, i in zip(sums, indices, strict=True):
+            for s, t in zip(per_target, targets, strict=True):
+                t.ops.store(_divided(t.ops, s.get()), t.out, i)
+
+
+def _emit_convert(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    sources, out, constants = pointers
+    _emit_targets([_Target(ops, out, constants)], sources, *integers)
+
+
+def _emit_convert_pair(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
+    sources, record, out0, out1, constants0, constants1 = pointers
+    other = type(ops)(ops.em, record)
+    _emit_targets([_Target(ops, out0, constants0), _Target(other, out1, constants1)], sources, *integers)
 
 
 def _divided(ops: Pointwise, acc: Accumulator) -> Value:
@@ -96,6 +122,26 @@ _convert = limb_kernel(3, 2, _emit_convert)
 def convert_row(record, sources, out, constants, terms, n):
     """One target limb from `terms` adjacent rows of n words."""
     _convert(record, sources, out, constants, terms, n)
+
+
+_convert_pair = limb_kernel(6, 2, _emit_convert_pair)
+
+
+@compiled
+def _family(record):
+    """Equal for limb records whose kernels are the same code."""
+    path = load(record, limb.PATH)
+    return path >> 1 if path >= limb.FLOAT_STRICT else path - 2
+
+
+@compiled
+def convert_rows(record0, record1, sources, out0, out1, constants0, constants1, terms, n):
+    """Two target limbs; the sources are read once where both are on the same path."""
+    if _family(record0) == _family(record1):
+        _convert_pair(record0, sources, record1, out0, out1, constants0, constants1, terms, n)
+    else:
+        convert_row(record0, sources, out0, constants0, terms, n)
+        convert_row(record1, sources, out1, constants1, terms, n)
 
 
 def _emit_scale(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:

@@ -10,7 +10,7 @@ are converted into a few rows that stay in the cache, transformed, and multiplie
 from __future__ import annotations
 
 from ren_backend_cpu.kernels.arith import Pointwise, limb_kernel
-from ren_backend_cpu.kernels.basis_conversion import Sum, digit_row, to_digits
+from ren_backend_cpu.kernels.basis_conversion import Sum, convert_row, convert_rows, to_digits
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
 from ren_backend_cpu.kernels.ntt_call import ntt_forward
@@ -83,11 +83,29 @@ def gadget_product(row):
         )
 
 
+@compiled
+def _converted(ring, targets, matrix, y, rows, d, j, count, digits, limbs, wide, alpha, n):
+    """Digit d for the target limbs j .. j+count-1 (1 or 2, none its own), NTT domain, in rows[0][d] and rows[1][d]."""
+    first = d * alpha
+    terms, sources = min(alpha, limbs - first), y + 8 * first * n
+    records, width = targets + 8 * (d * wide + j), alpha + 1
+    constants = matrix + 8 * (d * wide + j) * width
+    out0, out1 = rows + 8 * d * n, rows + 8 * (digits + d) * n
+    if count == 1:
+        convert_row(load(records, 0), sources, out0, constants, terms, n)
+    else:
+        convert_rows(
+            load(records, 0), load(records, 1), sources, out0, out1, constants, constants + 8 * width, terms, n
+        )
+        ntt_forward(load(ring, j + 1), out1, out1)
+    ntt_forward(load(ring, j), out0, out0)
+
+
 @entry
 def key_switch(row):
     """x, key, b, a, scratch, ring, targets, scales, matrix, index, limbs, all limbs, alpha, ntt, key limbs, n
 
-    As `decompose` and `gadget_product`. scratch: a row per limb of x, one per digit, and one for the limb of x itself.
+    As `decompose` and `gadget_product`. scratch: a row per limb of x, two per digit, and one for the limb of x itself.
     """
     x, key, out_b, out_a, y, ring, targets = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
     scales, matrix, index, limbs, wide, alpha = row[7], row[8], row[9], row[10], row[11], row[12]
@@ -95,19 +113,40 @@ def key_switch(row):
     to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
     digits = (limbs + alpha - 1) // alpha
     rows = y + 8 * limbs * n
-    for j in range(wide):
-        record, offset = load(ring, j), 8 * j * n
-        own, own_row = -1, rows
-        if j < limbs:
-            own, own_row = j // alpha, x + offset
-            if ntt == 0:
-                own_row = rows + 8 * digits * n
-                ntt_forward(record, x + offset, own_row)
+    for j0 in range(0, wide, 2):  # two target limbs per reading of the coefficient rows
+        count = min(2, wide - j0)
         for d in range(digits):
-            if d != own:
-                digit_row(ring, targets, matrix, x, y, rows + 8 * d * n, d, j, limbs, wide, alpha, ntt, n)
-        key_b = key + 8 * load(index, j) * n
-        key_a = key_b + 8 * key_limbs * n
-        product_rows(
-            record, rows, own_row, key_b, key_a, out_b + offset, out_a + offset, own, digits, n, 2 * key_limbs * n, n
-        )
+            first = d * alpha
+            last = min(first + alpha, limbs)
+            own0, own1 = first <= j0 < last, first <= j0 + 1 < last
+            if not own0:
+                both = 2 if count == 2 and not own1 else 1
+                _converted(ring, targets, matrix, y, rows, d, j0, both, digits, limbs, wide, alpha, n)
+            elif count == 2 and not own1:
+                second = rows + 8 * digits * n
+                _converted(ring, targets, matrix, y, second, d, j0 + 1, 1, digits, limbs, wide, alpha, n)
+        for k in range(count):
+            j = j0 + k
+            record, offset = load(ring, j), 8 * j * n
+            own, own_row = -1, rows
+            if j < limbs:
+                own, own_row = j // alpha, x + offset
+                if ntt == 0:
+                    own_row = rows + 16 * digits * n
+                    ntt_forward(record, x + offset, own_row)
+            key_b = key + 8 * load(index, j) * n
+            key_a = key_b + 8 * key_limbs * n
+            product_rows(
+                record,
+                rows + 8 * k * digits * n,
+                own_row,
+                key_b,
+                key_a,
+                out_b + offset,
+                out_a + offset,
+                own,
+                digits,
+                n,
+                2 * key_limbs * n,
+                n,
+            )

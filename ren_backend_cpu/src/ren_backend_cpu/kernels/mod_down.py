@@ -10,7 +10,7 @@ the row is in the cache.
 from __future__ import annotations
 
 from ren_backend_cpu.kernels.arith import IfmaOps, Pointwise, limb_kernel
-from ren_backend_cpu.kernels.basis_conversion import convert_row, scale_row
+from ren_backend_cpu.kernels.basis_conversion import convert_row, convert_rows, scale_row
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
 from ren_backend_cpu.kernels.ntt_call import ntt_forward, ntt_inverse_scaled
@@ -100,26 +100,51 @@ def dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
             scale_row(record, src, dst, scales + 32 * i, 1, n)
 
 
+@compiled
+def _finish(record, x, c, z, out, constants, z_limbs, z_scaled, ntt, n):
+    """One kept limb from its conversion c."""
+    if ntt != 0:
+        ntt_forward(record, c, c)
+    if z_limbs == 0:
+        divide(record, x, c, out, constants, n)
+    elif z_scaled == 0:
+        divide_add(record, x, c, z, out, constants, n)
+    else:
+        divide_add_scaled(record, x, c, z, out, constants, n)
+
+
 @entry
 def mod_down(row):
     """x, z, out, scratch, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n
 
-    scratch: a row per dropped limb, and one. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
+    scratch: a row per dropped limb, and two. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
     for each dropped one, and the last. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
     """
     x, z, out, y, ring, targets, scales, factors = row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
     matrix, constants, kept, dropped, z_limbs = row[8], row[9], row[10], row[11], row[12]
     z_scaled, ntt, n = row[13], row[14], row[15]
     dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
-    c = y + 8 * dropped * n
-    for j in range(kept):
-        record, offset = load(ring, j), 8 * j * n
-        convert_row(load(targets, j), y, c, matrix + 8 * j * (dropped + 1), dropped, n)
-        if ntt != 0:
-            ntt_forward(record, c, c)
-        if z_limbs == 0:
-            divide(record, x + offset, c, out + offset, constants + 16 * j, n)
-        elif z_scaled == 0:
-            divide_add(record, x + offset, c, z + offset, out + offset, constants + 16 * j, n)
+    c0 = y + 8 * dropped * n
+    c1 = c0 + 8 * n
+    width = 8 * (dropped + 1)
+    for j in range(0, kept, 2):  # two kept limbs per reading of the dropped ones
+        if j + 1 < kept:
+            convert_rows(
+                load(targets, j),
+                load(targets, j + 1),
+                y,
+                c0,
+                c1,
+                matrix + j * width,
+                matrix + (j + 1) * width,
+                dropped,
+                n,
+            )
         else:
-            divide_add_scaled(record, x + offset, c, z + offset, out + offset, constants + 16 * j, n)
+            convert_row(load(targets, j), y, c0, matrix + j * width, dropped, n)
+        for k in range(min(2, kept - j)):
+            i = j + k
+            offset, c = 8 * i * n, c0 + 8 * k * n
+            _finish(
+                load(ring, i), x + offset, c, z + offset, out + offset, constants + 16 * i, z_limbs, z_scaled, ntt, n
+            )
