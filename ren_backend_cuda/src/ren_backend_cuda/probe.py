@@ -13,6 +13,8 @@ from ren.backend.capability import DeviceFacts
 
 INSTALL = 'Run in a clone of Ren: pip install -e ".[cuda]" (CUDA 13) or ".[cuda12]"'
 
+DRIVER = "Install or update the NVIDIA driver until `nvidia-smi` lists a GPU"
+
 
 def probe() -> DeviceFacts:
     """Ask in order, stop at the first that fails. Never raises."""
@@ -27,16 +29,24 @@ def probe() -> DeviceFacts:
         count = cupy.cuda.runtime.getDeviceCount()
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if count else ""
     except Exception as error:
-        return DeviceFacts(True, True, False, False, f"CuPy finds no device: {type(error).__name__}: {error}", "Check `nvidia-smi`")
+        return DeviceFacts(True, True, False, False, f"CuPy finds no device: {type(error).__name__}: {error}", DRIVER)
     if not count:
-        return DeviceFacts(True, True, False, False, "CuPy finds no device", "Check `nvidia-smi` and CUDA_VISIBLE_DEVICES")
+        return DeviceFacts(True, True, False, False, "CuPy finds no device", f"{DRIVER}; check CUDA_VISIBLE_DEVICES")
     # The kernels come with the CUDA backend's own change; until then this package says so instead of pretending.
     if importlib.util.find_spec("ren_backend_cuda.backend") is None:
         reason = f"this version of Ren has no CUDA kernels yet ({name} was found)"
         return DeviceFacts(True, True, True, False, reason, 'Use device="cpu"', name)
     wrong = _first_wrong_word(cupy)
     if wrong is not None:
-        return DeviceFacts(True, True, True, False, f"{name} gives wrong results: {wrong}", "Check the driver, or use device='cpu'", name)
+        return DeviceFacts(
+            True,
+            True,
+            True,
+            False,
+            f"{name} gives wrong results: {wrong}",
+            "Check the driver, or use device='cpu'",
+            name,
+        )
     return DeviceFacts(True, True, True, True, detail=name)
 
 
