@@ -162,21 +162,17 @@ class BackendConformance:
         compiled = backend.compile(unit)
         plain = unit_of(case, reference)
         oracle = reference.compile(plain)
-        for number, (inputs, scalars) in enumerate(case.operands):
-            expected = run_apart(reference, plain, oracle, inputs, scalars)
-            assert_same(case, run_in_arena(backend, unit, compiled, inputs, scalars), expected, number, "in one arena")
+        expected = [run_apart(reference, plain, oracle, *operands) for operands in case.operands]
+        for number, operands in enumerate(case.operands):
+            assert_same(
+                case, run_in_arena(backend, unit, compiled, *operands), expected[number], number, "in one arena"
+            )
             if case.in_place:
-                for way in (run_in_place, run_in_place_crossed)[: len(inputs)]:
-                    assert_same(case, way(backend, unit, compiled, inputs, scalars), expected, number, way.__name__)
-        inputs, scalars = case.operands[0]
-        expected = run_apart(reference, plain, oracle, inputs, scalars)
-        assert_same(
-            case,
-            run_apart(backend, unit, compiled, inputs, scalars),
-            expected,
-            0,
-            "run again, in memories of their own",
-        )
+                for way in (run_in_place, run_in_place_crossed)[: len(unit.inputs)]:
+                    found = way(backend, unit, compiled, *operands)
+                    assert_same(case, found, expected[number], number, way.__name__)
+        again = run_apart(backend, unit, compiled, *case.operands[0])
+        assert_same(case, again, expected[0], 0, "run again, in memories of their own")
 
     # -- threads -----------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ run the same cases against the definitions in Python integers (`ren.testing.defi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from ren.testing.vectors import (
 )
 
 Words = NDArray[np.uint64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,11 @@ def _unary(kernel: str, ring: RingSpec, patterns: tuple[str, ...] = PATTERNS) ->
     rng = generator(kernel, ring.n, ring.moduli)
     for pattern in patterns:
         yield (operand(ring, pattern, rng),)
+
+
+def _share(n: int, position: int, choices: Sequence[T]) -> Sequence[T]:
+    """All choices in small rings; in large ones, where the reference backend is slow, one per width in turn."""
+    return choices if n <= 1024 else (choices[position % len(choices)],)
 
 
 # -- element-wise ----------------------------------------------------------------------------------------------------
@@ -162,7 +168,7 @@ def _mod_down(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
             # (k, limbs of z): rescale, mod-down by two, the same with z, merged with a rescale, z on all limbs, everything dropped but one
             shapes = [(1, 0), (2, 0), (2, limbs - 2), (2, limbs - 1), (1, limbs), (limbs - 1, 0), (limbs - 1, 1)]
             for k, z_limbs in shapes if n <= 64 else shapes[position % 3 :: 3]:
-                for domain in Domain:
+                for domain in _share(n, position + k, tuple(Domain)):
                     params = (k, z_limbs, domain)
                     yield _case("mod_down", ring, params, _mod_down_operands(ring, params), ((limbs - k) * n,))
 
@@ -206,13 +212,12 @@ def _gadgets(n: int, legal: tuple[int, ...]) -> Iterator[tuple[RingSpec, int, tu
 
 
 def _decompose(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
-    for ring, alpha, special in _gadgets(n, legal):
-        for domain in Domain:
+    for position, (ring, alpha, special) in enumerate(_gadgets(n, legal)):
+        for domain in _share(n, position, tuple(Domain)):
             params = (alpha, special, domain)
             words = -(-ring.limbs // alpha) * (ring.limbs + len(special)) * n
-            yield _case(
-                "decompose", ring, params, _unary(f"decompose {params}", ring, ("minus_one", "half", "mixed")), (words,)
-            )
+            patterns = tuple(_share(n, position // 2, ("minus_one", "half", "mixed")))
+            yield _case("decompose", ring, params, _unary(f"decompose {params}", ring, patterns), (words,))
 
 
 def _key(
@@ -251,13 +256,14 @@ def _gadget_product(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
 def _key_switch(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
     for position, (ring, alpha, special) in enumerate(_gadgets(n, legal)):
         wide = ring.extend(special) if special else ring
-        spare = position % 2
+        spare = position % 2 if n <= 1024 else position // 4 % 2
         key_limbs, index = _key_indices(ring.limbs, len(special))[spare]
-        for domain in Domain:
+        for domain in _share(n, position, tuple(Domain)):
             rng = generator("key_switch", wide, domain)
             digits = -(-ring.limbs // alpha) + spare
             inputs = [
-                (operand(ring, p, rng), _key(wide, key_limbs, digits, index, rng, p)) for p in ("minus_one", "mixed")
+                (operand(ring, p, rng), _key(wide, key_limbs, digits, index, rng, p))
+                for p in _share(n, position // 2, ("minus_one", "mixed"))
             ]
             yield _case(
                 "key_switch", ring, (alpha, special, domain, key_limbs, index), iter(inputs), (wide.limbs * n,) * 2
@@ -327,8 +333,8 @@ def _from_float(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
 
 
 def _lift(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
-    for width in legal:
-        for limbs in (1, 2, 3, 4):
+    for position, width in enumerate(legal):
+        for limbs in (1, 2, 3, 4) if n <= 256 else (1 + position % 4,):
             ring = ring_of_width(n, width, limbs)
             rng = generator("lift", ring)
             inner = prod(ring.moduli[:2])
