@@ -39,6 +39,7 @@ from ren.errors import InvalidSampleError
 from ren.numtheory.crt import residues
 
 Words = NDArray[np.uint64]
+U32 = NDArray[np.uint32]
 SmallInts = NDArray[np.int64]
 
 UNIFORM = "uniform"
@@ -56,40 +57,43 @@ GROUP_WORDS = 128
 MAX_SIGMA = 64
 
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k"
-_QUARTER_ROUNDS = (
-    *((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)),
-    *((0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)),
-)
+#: _TURNS[k] moves row entry i + k to i.
+_TURNS = [[(i + k) % 4 for i in range(4)] for k in range(4)]
 _TWO_64 = 1 << 64
 
 
 # -- key stream ------------------------------------------------------------------------------------------------------
 
 
-def chacha20_blocks(
-    seed: bytes, counter: int, blocks: int, word13: int, word14: int, word15: int
-) -> NDArray[np.uint32]:
+def chacha20_blocks(seed: bytes, counter: int, blocks: int, word13: int, word14: int, word15: int) -> U32:
     """The ChaCha20 block function for `blocks` consecutive counters: [16, blocks], word w of block b at [w, b]."""
     start = np.empty((16, blocks), np.uint32)
     start[0:4] = np.array(_CONSTANTS, np.uint32)[:, None]
     start[4:12] = np.frombuffer(seed, "<u4")[:, None]
     start[12] = np.arange(counter, counter + blocks).astype(np.uint32)
     start[13], start[14], start[15] = np.uint32(word13), np.uint32(word14), np.uint32(word15)
-    x = start.copy()
+    a, b, c, d = start.reshape(4, 4, blocks)
     for _ in range(10):
-        for a, b, c, d in _QUARTER_ROUNDS:
-            x[a] += x[b]
-            x[d] = _rotate_left(x[d] ^ x[a], 16)
-            x[c] += x[d]
-            x[b] = _rotate_left(x[b] ^ x[c], 12)
-            x[a] += x[b]
-            x[d] = _rotate_left(x[d] ^ x[a], 8)
-            x[c] += x[d]
-            x[b] = _rotate_left(x[b] ^ x[c], 7)
-    return x + start
+        a, b, c, d = _quarter_rounds(a, b, c, d)  # on the columns of the 4 x 4 state
+        a, b, c, d = _quarter_rounds(a, b[_TURNS[1]], c[_TURNS[2]], d[_TURNS[3]])  # on its diagonals
+        b, c, d = b[_TURNS[3]], c[_TURNS[2]], d[_TURNS[1]]
+    return np.concatenate([a, b, c, d]) + start
 
 
-def _rotate_left(x: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+def _quarter_rounds(a: U32, b: U32, c: U32, d: U32) -> tuple[U32, U32, U32, U32]:
+    """Four quarter rounds side by side: each argument is a row [4, blocks] of the state."""
+    a = a + b
+    d = _rotate_left(d ^ a, 16)
+    c = c + d
+    b = _rotate_left(b ^ c, 12)
+    a = a + b
+    d = _rotate_left(d ^ a, 8)
+    c = c + d
+    b = _rotate_left(b ^ c, 7)
+    return a, b, c, d
+
+
+def _rotate_left(x: U32, bits: int) -> U32:
     return (x << np.uint32(bits)) | (x >> np.uint32(32 - bits))
 
 
