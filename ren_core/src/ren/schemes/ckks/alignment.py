@@ -152,7 +152,7 @@ def _fixed_point(scale: Scale, bits: int) -> int:
 def scaled_integer(value: int | float, scale: Scale) -> int:
     """round(value * scale), ties to even, for an exact int or double."""
     numerator, denominator = value.as_integer_ratio()
-    bits = 128 + max(0, denominator.bit_length())
+    bits = 128 + max(numerator.bit_length(), denominator.bit_length())
     product = numerator * _fixed_point(scale, bits)
     return _round_shift(product, denominator.bit_length() - 1 + bits)
 
