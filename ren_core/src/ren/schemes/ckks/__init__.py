@@ -56,7 +56,7 @@ from ren.schemes.ckks.keys import (
     SecretKey,
     allow_secret_pickle,
 )
-from ren.schemes.ckks.linear_transform import LinearTransform
+from ren.schemes.ckks.matrices import LinearTransform
 from ren.schemes.ckks.params import CKKSParams
 from ren.schemes.ckks.plaintext import rebuild_constant as _rebuild_constant
 from ren.schemes.ckks.plaintext import scalar_of as _scalar_of

@@ -7,14 +7,13 @@ from typing import Any
 
 from ren import poly
 from ren.errors import UnsupportedOperandError
-from ren.schemes.ckks import files
-from ren.schemes.ckks import linear_transform as _linear
+from ren.schemes.ckks import files, matrices
 from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import context, engine_of
 from ren.schemes.ckks.engine import Engine, PublicEngine
 from ren.schemes.ckks.keys import EvaluationKeySet, PublicKey, RelinearizationKey, RotationKeySet, SecretKey
-from ren.schemes.ckks.linear_transform import LinearTransform
+from ren.schemes.ckks.matrices import LinearTransform
 from ren.schemes.ckks.params import CKKSParams
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.precision import precision_report
@@ -177,7 +176,7 @@ def polyval(x: Any, coefficients: Sequence[Any], *, basis: str = "power", key: R
 
 
 def linear_transform(x: Any, matrix: Any, *, keys: EvaluationKeySet | None = None) -> Ciphertext:
-    """Public matrix (or prepared LinearTransform) times x; level + 1. See `ren.schemes.ckks.linear_transform`."""
+    """Public matrix (or prepared LinearTransform) times x; level + 1. See `ren.schemes.ckks.matrices`."""
     engine = _engine(x, "linear_transform")
     if isinstance(matrix, LinearTransform):
         return matrix.apply(engine, x, keys=keys)
@@ -188,7 +187,7 @@ def prepare_linear_transform(
     matrix: Any, *, level: int = 0, scale: Scale | None = None, slots: int | None = None
 ) -> LinearTransform:
     """Encode the diagonals of a public matrix once, with the active engine, for many applications."""
-    return _linear.prepare(context(), matrix, level=level, scale=scale, slots=slots)
+    return matrices.prepare(context(), matrix, level=level, scale=scale, slots=slots)
 
 
 def realize(*values: Any) -> None:

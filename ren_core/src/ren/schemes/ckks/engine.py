@@ -14,10 +14,10 @@ from ren.engine.capture import outside_capture
 from ren.errors import MissingKeyError, ParametersMismatchError, SecretExportError, UnsupportedOperandError
 from ren.poly import Poly
 from ren.ring import RingSpec
-from ren.schemes.ckks import bounds, context, evaluator, keygen, linear_transform, messages, polynomial, rotation
+from ren.schemes.ckks import bounds, evaluator, key_generation, matrices, messages, polynomial, rotation
 from ren.schemes.ckks.bounds import BoundPolicy
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
-from ren.schemes.ckks.context import require_key
+from ren.schemes.ckks.context import enter, leave, remember, require_key
 from ren.schemes.ckks.key_store import KeyStore, OwnerKeyStore
 from ren.schemes.ckks.keys import (
     ConjugationKey,
@@ -62,7 +62,7 @@ class PublicEngine:
         if evaluation_keys is not None:
             keys.add(evaluation_keys)
         self._start(params, device or public_key.device, keys, strict_bounds)
-        context.remember(self, replace=False)
+        remember(self, replace=False)
 
     def _start(self, params: CKKSParams, device: str, keys: KeyStore, strict_bounds: bool) -> None:
         self.params = params
@@ -98,11 +98,11 @@ class PublicEngine:
         return f"<{type(self).__name__} slots={self.num_slots} levels={self.params.levels} device={self.device} key={self.key_id}{toy}>"
 
     def __enter__(self) -> PublicEngine:
-        context.enter(self)
+        enter(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        context.leave(self)
+        leave(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore_public, (self.params, self.public_key, self.evaluation_keys, self.strict_bounds)
@@ -320,7 +320,7 @@ class PublicEngine:
         return polynomial.polyval(self, x, coefficients, basis=basis, key=key)
 
     def linear_transform(self, x: Ciphertext, matrix: Any, *, keys: EvaluationKeySet | None = None) -> Ciphertext:
-        return linear_transform.linear_transform(self, x, matrix, keys=keys)
+        return matrices.linear_transform(self, x, matrix, keys=keys)
 
     # -- for the evaluator
 
@@ -376,10 +376,10 @@ class Engine(PublicEngine):
         owner = OwnerKeyStore(params, name, auto=auto_keys, budget=key_budget, seed=seed, secret=secret_key)
         self._owner = owner
         self._start(params, name, owner, strict_bounds)
-        context.remember(self, replace=True)
+        remember(self, replace=True)
 
     def __enter__(self) -> Engine:
-        context.enter(self)
+        enter(self)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -432,12 +432,12 @@ class Engine(PublicEngine):
     def generate_relinearization_key(self, level: int = 0) -> RelinearizationKey:
         """A new key that the engine does not keep, for ciphertexts at `level` and deeper."""
         with outside_capture():
-            return keygen.generate_relinearization(self._owner.secret, level)
+            return key_generation.generate_relinearization(self._owner.secret, level)
 
     def generate_rotation_key(self, step: int, level: int = 0) -> RotationKey:
         """A new key that the engine does not keep, for ciphertexts at `level` and deeper."""
         with outside_capture():
-            return keygen.generate_rotation(self._owner.secret, rotation.step_of(step) % self.num_slots, level)
+            return key_generation.generate_rotation(self._owner.secret, rotation.step_of(step) % self.num_slots, level)
 
     def encryption_key(self) -> PublicKey | SecretKey:
         return self._owner.secret

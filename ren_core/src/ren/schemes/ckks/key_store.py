@@ -16,7 +16,7 @@ from ren import config
 from ren.engine.capture import outside_capture
 from ren.errors import KeyMismatchError, MemoryBudgetError, MissingKeyError, ParameterError, ParametersMismatchError
 from ren.numtheory.sampling import deterministic_seeds
-from ren.schemes.ckks import keygen
+from ren.schemes.ckks import key_generation
 from ren.schemes.ckks.keys import (
     ConjugationKey,
     EvaluationKeySet,
@@ -152,8 +152,8 @@ class OwnerKeyStore(KeyStore):
             )
         self._seed = seed
         with outside_capture(), self._seeds("secret"):
-            key_id = keygen.new_key_id() if secret is None else secret.key_id
-            self.secret = keygen.generate_secret(params, device, key_id) if secret is None else secret
+            key_id = key_generation.new_key_id() if secret is None else secret.key_id
+            self.secret = key_generation.generate_secret(params, device, key_id) if secret is None else secret
         super().__init__(params, key_id)
         self.check_owner(self.secret.key_id, self.secret.params, "the secret key")
         self.auto = auto
@@ -162,17 +162,17 @@ class OwnerKeyStore(KeyStore):
     # -- by name: made when absent
 
     def make_public(self) -> PublicKey:
-        return self._once("public", lambda: keygen.generate_public(self.secret), "public key")
+        return self._once("public", lambda: key_generation.generate_public(self.secret), "public key")
 
     def make_relinearization(self) -> RelinearizationKey:
         self._afford(int(self.relinearization is None), "the relinearization key")
         return self._once(
-            "relinearization", lambda: keygen.generate_relinearization(self.secret), "relinearization key"
+            "relinearization", lambda: key_generation.generate_relinearization(self.secret), "relinearization key"
         )
 
     def make_conjugation(self) -> ConjugationKey:
         self._afford(int(self.conjugation is None), "the conjugation key")
-        return self._once("conjugation", lambda: keygen.generate_conjugation(self.secret), "conjugation key")
+        return self._once("conjugation", lambda: key_generation.generate_conjugation(self.secret), "conjugation key")
 
     def make_rotations(self, steps: Iterable[int]) -> RotationKeySet:
         """Keys for the steps (normalised; multiples of the slot count need none). Raises MemoryBudgetError before making the first."""
@@ -188,7 +188,7 @@ class OwnerKeyStore(KeyStore):
                 found = self.rotations.get(step)
                 if found is None:
                     with outside_capture(), self._seeds(f"rotation {step}"):
-                        found = keygen.generate_rotation(self.secret, step)
+                        found = key_generation.generate_rotation(self.secret, step)
                     self.rotations[step] = found
         return found
 

@@ -13,7 +13,7 @@ from ren.errors import UnsupportedOperandError
 from ren.poly import Poly
 from ren.schemes.ckks import key_switching
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.schemes.ckks.keygen import conjugation_exponent, rotation_exponent
+from ren.schemes.ckks.key_generation import conjugation_exponent, rotation_exponent
 from ren.schemes.ckks.keys import EvaluationKey, EvaluationKeySet, RotationKeySet
 
 if TYPE_CHECKING:
