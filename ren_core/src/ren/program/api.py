@@ -19,7 +19,9 @@ def load(path: str | os.PathLike[str]) -> Program:
     return Program.load(path)
 
 
-def run(program: Program, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any) -> Any:
+def run(
+    program: Program, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any
+) -> Any:
     """`program.run(...)`."""
     if not isinstance(program, Program):
         raise TypeError(f"run takes a Program, got {type(program).__name__}")

@@ -67,7 +67,9 @@ def concrete_type(type_: Attribute, params: CKKSParams) -> Attribute:
     """
     if isinstance(type_, EncryptedType):
         s = type_.data
-        state = EncryptedState(s.level, _scale(s.scale, params), _layout(s.layout, params), s.parts, s.domain, s.batch, s.bound)
+        state = EncryptedState(
+            s.level, _scale(s.scale, params), _layout(s.layout, params), s.parts, s.domain, s.batch, s.bound
+        )
         return EncryptedType(state)
     if isinstance(type_, PlaintextType):
         p = type_.data

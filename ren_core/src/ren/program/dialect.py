@@ -47,7 +47,9 @@ _memo: dict[tuple[Any, ...], tuple[tuple[Attribute, ...], tuple[Attribute, ...]]
 # -- contract --------------------------------------------------------------------------------------------------------
 
 
-def expected_types(row: Row, types: tuple[Attribute, ...], properties: Mapping[str, Attribute]) -> tuple[Attribute, ...]:
+def expected_types(
+    row: Row, types: tuple[Attribute, ...], properties: Mapping[str, Attribute]
+) -> tuple[Attribute, ...]:
     """Result types by the row's rule, memoised on the identity of the (interned) operand types and on the attributes.
 
     Raises RuleError.
@@ -103,7 +105,11 @@ def _attributes_problem(row: Row, op: Operation) -> str | None:
         if "." not in name:
             return f"unknown attribute {name!r} (attributes of your own need a dotted name)"
         if name == OBLIGATIONS_ATTRIBUTE:
-            names = [a.data if isinstance(a, StringAttr) else None for a in attribute.data] if isinstance(attribute, ArrayAttr) else [None]
+            names = (
+                [a.data if isinstance(a, StringAttr) else None for a in attribute.data]
+                if isinstance(attribute, ArrayAttr)
+                else [None]
+            )
             if row.stage != "ckks" or any(n not in OBLIGATIONS for n in names):
                 return f"{OBLIGATIONS_ATTRIBUTE} is an array of {' and '.join(OBLIGATIONS)} on ren.ckks operations"
     return None
@@ -209,7 +215,10 @@ class RenDialect(Dialect):
         self.rows = tuple(rows)
         foreign = next((r.name for r in self.rows if not r.name.startswith(name + ".")), None)
         if foreign is not None:
-            raise ProgramVerifyError(f"dialect {name!r} cannot define {foreign!r}: its operations are called {name}.something", subject=foreign)
+            raise ProgramVerifyError(
+                f"dialect {name!r} cannot define {foreign!r}: its operations are called {name}.something",
+                subject=foreign,
+            )
         super().__init__(name, [define_operation(r) for r in self.rows], list(attributes))
 
 
@@ -274,7 +283,9 @@ def at(op: Operation) -> str:
     return "" if source is None else f" at {source[0]}:{source[1]}"
 
 
-def result_types(name: str, operand_types: Sequence[Attribute], attributes: Mapping[str, Any] | None = None) -> tuple[Attribute, ...]:
+def result_types(
+    name: str, operand_types: Sequence[Attribute], attributes: Mapping[str, Any] | None = None
+) -> tuple[Attribute, ...]:
     """What the state rule of operation `name` gives. Raises RuleError when it refuses the operands."""
     row = _row_for(name)
     if row.rule is None:
@@ -333,7 +344,9 @@ def encode_attributes(values: Mapping[str, Any]) -> dict[str, Attribute]:
 def _row_for(name: str) -> Row:
     cls = _OPERATIONS.get(name)
     if cls is None:
-        raise ProgramVerifyError(f"no operation is called {name!r}", subject=name, hint="docs/reference/program-operations.md lists them")
+        raise ProgramVerifyError(
+            f"no operation is called {name!r}", subject=name, hint="docs/reference/program-operations.md lists them"
+        )
     return cast(Row, cls.row)  # type: ignore[attr-defined]
 
 

@@ -67,7 +67,14 @@ class Edit:
         extra: Mapping[str, Any] | None = None,
     ) -> Operation:
         """`ren.program.build`, inserted before `anchor`, with its location unless `loc` is given."""
-        op = build(name, operands, attributes, loc=anchor.location if loc is None else loc, result_types=result_types, extra=extra)
+        op = build(
+            name,
+            operands,
+            attributes,
+            loc=anchor.location if loc is None else loc,
+            result_types=result_types,
+            extra=extra,
+        )
         return self.insert_before(anchor, op)
 
     def build_after(
@@ -81,7 +88,14 @@ class Edit:
         result_types: Sequence[Attribute] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Operation:
-        op = build(name, operands, attributes, loc=anchor.location if loc is None else loc, result_types=result_types, extra=extra)
+        op = build(
+            name,
+            operands,
+            attributes,
+            loc=anchor.location if loc is None else loc,
+            result_types=result_types,
+            extra=extra,
+        )
         return self.insert_after(anchor, op)
 
     def _added(self, op: Operation) -> Operation:
@@ -142,7 +156,9 @@ class Edit:
     def replace(self, op: Operation, values: Sequence[SSAValue]) -> None:
         """Let `values` stand for the results of `op` and erase it."""
         if len(values) != len(op.results):
-            raise ProgramVerifyError(f"{op.name}: {len(values)} values cannot replace {len(op.results)} results", subject=op.name)
+            raise ProgramVerifyError(
+                f"{op.name}: {len(values)} values cannot replace {len(op.results)} results", subject=op.name
+            )
         for old, new in zip(op.results, values, strict=True):
             if old is not new:
                 self.replace_uses(old, new)

@@ -30,7 +30,9 @@ INPUT_STRUCTURE = "ren.input_structure"  # dictionary: parameter -> structure of
 INPUT_DEFAULTS = "ren.input_defaults"  # dictionary: parameter -> literal used when it is not given
 KEYWORD_ONLY = "ren.keyword_only"  # array of strings
 STATIC_VALUES = "ren.static_values"  # dictionary: name -> literal; documentation of what was fixed while tracing
-OUTPUT_STRUCTURE = "ren.output_structure"  # structure of #ren.operand<result number> and literals; absent: value, or tuple of values
+OUTPUT_STRUCTURE = (
+    "ren.output_structure"  # structure of #ren.operand<result number> and literals; absent: value, or tuple of values
+)
 
 VERSION_ATTRIBUTES: dict[str, Attribute] = {
     SCHEMA_ATTRIBUTE: StringAttr(SCHEMA_VERSION),
@@ -61,7 +63,9 @@ def entry_function(module: ModuleOp, name: str) -> FuncOp:
     found = [f for f in functions(module) if f.sym_name.data == name]
     if len(found) != 1:
         known = ", ".join(f.sym_name.data for f in functions(module)) or "none"
-        raise EntryError(f"{'no' if not found else len(found)} functions are called {name!r}; the program has: {known}", subject=name)
+        raise EntryError(
+            f"{'no' if not found else len(found)} functions are called {name!r}; the program has: {known}", subject=name
+        )
     return found[0]
 
 
@@ -119,11 +123,15 @@ def signature(function: FuncOp) -> Signature:
         raise EntryError(f"{INPUT_NAMES} names a parameter twice", subject=INPUT_NAMES)
     if not structures:
         if len(names) != len(arguments):
-            raise EntryError(f"{INPUT_NAMES} names {len(names)} parameters, the function has {len(arguments)}", subject=INPUT_NAMES)
+            raise EntryError(
+                f"{INPUT_NAMES} names {len(names)} parameters, the function has {len(arguments)}", subject=INPUT_NAMES
+            )
         structures = {n: OperandRef(i) for i, n in enumerate(names)}
     used = sorted(i for s in structures.values() for i in refs(s))
     if set(structures) != set(names) or used != list(range(len(arguments))):
-        raise EntryError(f"{INPUT_STRUCTURE} must give every parameter, and use every argument once", subject=INPUT_STRUCTURE)
+        raise EntryError(
+            f"{INPUT_STRUCTURE} must give every parameter, and use every argument once", subject=INPUT_STRUCTURE
+        )
     defaults = _literals(_attribute(function, INPUT_DEFAULTS), INPUT_DEFAULTS)
     keyword_only = frozenset(_strings(_attribute(function, KEYWORD_ONLY), KEYWORD_ONLY) or ())
     if not (set(defaults) | keyword_only) <= set(names):

@@ -26,7 +26,10 @@ def extra_dialects() -> tuple[RenDialect, ...]:
             if key not in _loaded:
                 dialect = current.registry.instance(entry)
                 if not isinstance(dialect, RenDialect) or dialect.name != entry.name:
-                    raise PluginError(f"dialect {entry.name!r} of {entry.origin}: the factory must return RenDialect({entry.name!r}, rows)", subject=entry.name)
+                    raise PluginError(
+                        f"dialect {entry.name!r} of {entry.origin}: the factory must return RenDialect({entry.name!r}, rows)",
+                        subject=entry.name,
+                    )
                 add_dialect(dialect)
                 _loaded[key] = dialect
         found.append(_loaded[key])

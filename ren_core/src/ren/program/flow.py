@@ -17,7 +17,7 @@ from ren.program import _xdsl
 from ren.program.chain import concrete_type, number_of
 from ren.program.dialect import expected_types, row_of
 from ren.program.layout import LayoutError
-from ren.program.rows import Row, RuleError
+from ren.program.rows import RuleError
 from ren.program.states import EncryptedState, disagreement, merged
 from ren.program.types import EncryptedType, PlaintextType
 
@@ -46,7 +46,9 @@ class Flow:
     unknown: list[Operation] = field(default_factory=list)
 
 
-def flow_of(function: FuncOp, params: CKKSParams | None = None, arguments: Mapping[int, Attribute] | None = None) -> Flow:
+def flow_of(
+    function: FuncOp, params: CKKSParams | None = None, arguments: Mapping[int, Attribute] | None = None
+) -> Flow:
     """Infer the states of all values of a function.
 
     arguments: types that replace those of arguments, by number: what a caller actually passed.
@@ -89,20 +91,28 @@ def _visit(flow: Flow, op: Operation, params: CKKSParams | None) -> None:
             expected = expected_types(row, operands, op.properties)
         except RuleError as error:
             flow.problems.append(FlowProblem(error.code, str(error), op))
+        if expected is not None and row.check is not None and params is not None:
+            refused = row.check(operands, row.python_attributes(op.properties), params)
+            if refused is not None:
+                flow.problems.append(FlowProblem(*refused, op))
         if expected is not None and len(expected) != len(op.results):
-            flow.problems.append(FlowProblem("invalid-state", f"{len(op.results)} results, the rule gives {len(expected)}", op))
+            flow.problems.append(
+                FlowProblem("invalid-state", f"{len(op.results)} results, the rule gives {len(expected)}", op)
+            )
             expected = None
     for i, result in enumerate(op.results):
         declared = result.type
         try:
             declared = declared if params is None else concrete_type(declared, params)
-            found = declared if expected is None else expected[i] if params is None else concrete_type(expected[i], params)
+            found = (
+                declared if expected is None else expected[i] if params is None else concrete_type(expected[i], params)
+            )
         except LayoutError as error:
             flow.problems.append(FlowProblem("invalid-layout", str(error), op))
             found = declared
         types[result] = _agreed(flow, op, declared, found)
-    if row is not None and row.stage == "ckks":
-        _check_level(flow, op, row, operands, params)
+    if row is not None and row.stage == "ckks" and (expected is not None or row.rule is None):
+        _check_level(flow, op, operands, params)
 
 
 def _agreed(flow: Flow, op: Operation, declared: Attribute, found: Attribute) -> Attribute:
@@ -117,7 +127,7 @@ def _agreed(flow: Flow, op: Operation, declared: Attribute, found: Attribute) ->
     return found
 
 
-def _check_level(flow: Flow, op: Operation, row: Row, operands: Sequence[Attribute], params: CKKSParams | None) -> None:
+def _check_level(flow: Flow, op: Operation, operands: Sequence[Attribute], params: CKKSParams | None) -> None:
     before = [t.data.level for t in operands if isinstance(t, EncryptedType) and t.data.level is not None]
     for result in op.results:
         type_ = flow.types[result]
@@ -154,9 +164,12 @@ def _check_capacity(flow: Flow, op: Operation, state: EncryptedState, params: CK
         return
     limit = capacity(params.ring_at(state.level).modulus, scale)
     if state.bound is not None and state.bound > limit:
-        message = f"slots may reach {state.bound:.3g}, level {state.level} at scale 2^{scale.log2:.1f} holds {limit:.3g}"
+        message = (
+            f"slots may reach {state.bound:.3g}, level {state.level} at scale 2^{scale.log2:.1f} holds {limit:.3g}"
+        )
         flow.problems.append(FlowProblem("possible-overflow", message, op))
     elif state.bound is None and limit < 1:
-        message = f"level {state.level} at scale 2^{scale.log2:.1f} holds only {limit:.3g}: rescale first, or promise a bound"
+        message = (
+            f"level {state.level} at scale 2^{scale.log2:.1f} holds only {limit:.3g}: rescale first, or promise a bound"
+        )
         flow.problems.append(FlowProblem("over-capacity", message, op))
-

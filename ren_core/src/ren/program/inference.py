@@ -38,7 +38,9 @@ def infer_function(
     return tuple(changed)
 
 
-def infer_states(program: Program, *, report: Callable[[Operation, RuleError], None] | None = None) -> tuple[Operation, ...]:
+def infer_states(
+    program: Program, *, report: Callable[[Operation, RuleError], None] | None = None
+) -> tuple[Operation, ...]:
     """`infer_function` over every function of a program, in place."""
     return tuple(op for function in program.functions for op in infer_function(function, report=report))
 

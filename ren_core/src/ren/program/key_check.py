@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 
 
 def key_diagnostics(
-    program: Program, entry: str, space: Mapping[Any, Any], engine: PublicEngine | None, types: Mapping[SSAValue, Attribute] | None
+    program: Program,
+    entry: str,
+    space: Mapping[Any, Any],
+    engine: PublicEngine | None,
+    types: Mapping[SSAValue, Attribute] | None,
 ) -> Iterator[Diagnostic]:
     """Findings about workspace["evaluation_keys"] and workspace["public_key"]."""
     needed = analyze_evaluation_key_requirements(program, entry=entry, engine=engine, types=types)
     keys = space.get("evaluation_keys")
     if needed.any:
         if not _is_key_set(keys):
-            yield located("missing-evaluation-keys", f"needed: {describe(needed)}. {_instead(keys)}", subject="evaluation_keys")
+            yield located(
+                "missing-evaluation-keys", f"needed: {describe(needed)}. {_instead(keys)}", subject="evaluation_keys"
+            )
         else:
             yield from _incomplete(needed, keys)
     if _is_key_set(keys) and engine is not None:
@@ -55,7 +61,9 @@ def describe(needed: EvaluationKeyRequirements) -> str:
     if needed.rotation_steps:
         parts.append(f"rotation by {', '.join(map(str, sorted(needed.rotation_steps)))}")
     if needed.all_slots_from:
-        parts.append(f"rotations for a sum over all slots from step {', '.join(map(str, sorted(needed.all_slots_from)))}")
+        parts.append(
+            f"rotations for a sum over all slots from step {', '.join(map(str, sorted(needed.all_slots_from)))}"
+        )
     if needed.requires_relinearization:
         parts.append("relinearization")
     if needed.requires_conjugation:
@@ -78,7 +86,7 @@ def _incomplete(needed: EvaluationKeyRequirements, keys: Any) -> Iterator[Diagno
 
 
 def _incompatible(keys: Any, engine: PublicEngine) -> Iterator[Diagnostic]:
-    for key in keys.keys():  # noqa: SIM118 - an EvaluationKeySet is no mapping
+    for key in keys.members():
         problem = _owner_problem(key, engine)
         if problem is not None:
             yield located("incompatible-evaluation-keys", f"{key!r}: {problem}", subject="evaluation_keys")

@@ -57,7 +57,9 @@ class Layout:
         if self.frame == self.elements and self.padding is not Padding.NONE:
             object.__setattr__(self, "padding", Padding.NONE)
         elif self.frame is not None and self.frame != self.elements and self.padding is Padding.NONE:
-            raise LayoutError(f"{self.elements} elements in a frame of {self.frame} slots leave padding: say what it holds")
+            raise LayoutError(
+                f"{self.elements} elements in a frame of {self.frame} slots leave padding: say what it holds"
+            )
 
     @property
     def elements(self) -> int:
@@ -119,7 +121,9 @@ class Layout:
             if frame is not None or pad is not None:
                 raise ProgramVerifyError("frame and pad need a shape", subject="layout")
             return None
-        if not re.fullmatch(r"full|scalar|\d{1,9}(x\d{1,9}){0,7}", shape, re.ASCII) or not re.fullmatch(r"\d{1,9}", frame or "1", re.ASCII):
+        if not re.fullmatch(r"full|scalar|\d{1,9}(x\d{1,9}){0,7}", shape, re.ASCII) or not re.fullmatch(
+            r"\d{1,9}", frame or "1", re.ASCII
+        ):
             raise ProgramVerifyError(f"not a layout: shape={shape}, frame={frame}", subject="layout")
         dims = None if shape == "full" else () if shape == "scalar" else tuple(map(int, shape.split("x")))
         return Layout(dims, None if frame is None else int(frame), Padding(pad) if pad is not None else Padding.NONE)
@@ -164,7 +168,11 @@ def broadcast(a: Layout, b: Layout, *, product: bool) -> Layout:
         long, short = (a, b) if len(a.shape) > len(b.shape) else (b, a)
         assert long.shape is not None
         assert short.shape is not None
-        if len(long.shape) > len(short.shape) and long.shape[len(long.shape) - len(short.shape) :] == short.shape and short.is_dense:
+        if (
+            len(long.shape) > len(short.shape)
+            and long.shape[len(long.shape) - len(short.shape) :] == short.shape
+            and short.is_dense
+        ):
             return long if product else long.with_padding(Padding.ANY)
     raise LayoutError(f"elements do not meet: [{a.text()}] and [{b.text()}]")
 
@@ -185,7 +193,9 @@ def packed_for(layout: Layout | None, shape: tuple[int, ...] | None) -> Layout |
         # Whether the last axis has the engine's slot count is known at readiness.
         return layout
     if not all(m in (1, d) for m, d in zip(reversed(shape), reversed(layout.shape), strict=False)):
-        raise LayoutError(f"public data of shape {tuple(shape)} does not meet an encrypted value of shape {layout.shape}")
+        raise LayoutError(
+            f"public data of shape {tuple(shape)} does not meet an encrypted value of shape {layout.shape}"
+        )
     return layout.with_padding(Padding.ZERO)
 
 

@@ -211,8 +211,10 @@ def encode(value: Any, *, depth: int = 0) -> Attribute:
     )
 
 
-def decode(attribute: Attribute, operand: Callable[[int], Any] = OperandRef) -> Any:
-    """The Python value of a literal attribute; `operand(i)` replaces OperandRef(i). Raises LiteralError for other attributes."""
+def decode(
+    attribute: Attribute, operand: Callable[[int], Any] = OperandRef, named: Callable[[Named], Any] | None = None
+) -> Any:
+    """The Python value of a literal attribute; `operand(i)` replaces OperandRef(i), `named(n)` a Named. Raises LiteralError for other attributes."""
     kind = type(attribute)
     if kind is IntegerAttr:
         value = attribute.value.data  # type: ignore[attr-defined]
@@ -226,19 +228,20 @@ def decode(attribute: Attribute, operand: Callable[[int], Any] = OperandRef) -> 
     if kind is OperandAttr:
         return operand(attribute.data)  # type: ignore[attr-defined]
     if kind is ArrayAttr:
-        return [decode(a, operand) for a in attribute.data]  # type: ignore[attr-defined]
+        return [decode(a, operand, named) for a in attribute.data]  # type: ignore[attr-defined]
     if kind is TupleAttr:
-        return tuple(decode(a, operand) for a in attribute.items.data)  # type: ignore[attr-defined]
+        return tuple(decode(a, operand, named) for a in attribute.items.data)  # type: ignore[attr-defined]
     if kind is DictionaryAttr:
-        return {k: decode(v, operand) for k, v in attribute.data.items()}  # type: ignore[attr-defined]
+        return {k: decode(v, operand, named) for k, v in attribute.data.items()}  # type: ignore[attr-defined]
     if kind is ComplexAttr:
         return complex(attribute.real.value.data, attribute.imaginary.value.data)  # type: ignore[attr-defined]
     if kind is SliceAttr:
-        return slice(*(decode(a, operand) for a in (attribute.start, attribute.stop, attribute.step)))  # type: ignore[attr-defined]
+        return slice(*(decode(a, operand, named) for a in (attribute.start, attribute.stop, attribute.step)))  # type: ignore[attr-defined]
     if kind is EllipsisAttr:
         return Ellipsis
     if kind is NamedAttr:
-        return Named(attribute.kind.data, attribute.symbol.data)  # type: ignore[attr-defined]
+        symbol = Named(attribute.kind.data, attribute.symbol.data)  # type: ignore[attr-defined]
+        return symbol if named is None else named(symbol)
     if kind is ScaleAttr or kind is LayoutAttr:
         return attribute.data  # type: ignore[attr-defined]
     raise LiteralError(f"{attribute.name} is no literal", subject=attribute.name)

@@ -12,7 +12,9 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ren.program import rules, semantic_rules
-from ren.program.rows import Attr, KeyNeed, Needs, Row, Rule, Value
+from ren.program.rows import Attr, Check, KeyNeed, Needs, Row, Rule, Value
+from ren.program.scales import SymbolicScale
+from ren.program.states import EncryptedState
 
 RELINEARIZE = "relinearize"
 RESCALE = "rescale"
@@ -61,6 +63,37 @@ def _polynomial_keys(types: tuple[Attribute, ...], attributes: Mapping[str, Any]
     return (KeyNeed("relinearization"),) if any(attributes["coefficients"][2:]) else ()
 
 
+# -- what parameters decide -----------------------------------------------------------------------------------------
+
+
+def _can_align(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
+    """Whether the engine has an accurate way from the operand's level and scale to the target."""
+    from ren.program.chain import number_of
+    from ren.schemes.ckks.alignment import adjustment
+
+    state = getattr(types[0], "data", None)
+    level: int = attributes["level"]
+    if not isinstance(state, EncryptedState) or state.level is None or state.scale is None or level > params.levels:
+        return None
+    scale = number_of(state.scale, params)
+    target = number_of(attributes.get("scale", SymbolicScale.at_level(level)), params)
+    if scale is None or target is None or adjustment(params, state.level, scale, level, target) is not None:
+        return None
+    return (
+        "scale-mismatch",
+        f"there is no accurate way from level {state.level}, scale {state.scale} to level {level}: choose a deeper level",
+    )
+
+
+def _count_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
+    count = attributes.get("count", 1)
+    return (
+        ("invalid-layout", f"{count} slots are summed, the engine has {params.slot_count}")
+        if count > params.slot_count
+        else None
+    )
+
+
 # -- attributes ------------------------------------------------------------------------------------------------------
 
 _SHIFT = Attr("shift", "int", meaning="places to the right, as torch.roll")
@@ -73,7 +106,9 @@ _COEFFICIENTS = (
 _RESCALE_CONDITION = Attr("rescale_condition", "str", required=False, choices=CONDITIONS)
 _MARKS = (
     Attr("plaintext_prepared", "literal", required=False, meaning="set by insert-plaintext-preparation"),
-    Attr("multiply_ntt_transitions_inserted", "literal", required=False, meaning="set by insert-multiply-ntt-transitions"),
+    Attr(
+        "multiply_ntt_transitions_inserted", "literal", required=False, meaning="set by insert-multiply-ntt-transitions"
+    ),
     Attr("scale_mode", "str", required=False, choices=SCALE_MODES),
 )
 
@@ -82,7 +117,7 @@ _MARKS = (
 _REFERENCES = (
     Row(
         name="ren.material.ref",
-        summary="Public data held in `workspace[\"materials\"]` under `symbol`.",
+        summary='Public data held in `workspace["materials"]` under `symbol`.',
         stage="reference",
         results=(Value("result", "any"),),
         attributes=(
@@ -94,10 +129,13 @@ _REFERENCES = (
     ),
     Row(
         name="ren.resource.ref",
-        summary="An object of `workspace[\"resources\"]` under `symbol`.",
+        summary='An object of `workspace["resources"]` under `symbol`.',
         stage="reference",
         results=(Value("result", "any"),),
-        attributes=(Attr("symbol", "str", required=False, meaning="needed to run"), Attr("kind", "str", required=False)),
+        attributes=(
+            Attr("symbol", "str", required=False, meaning="needed to run"),
+            Attr("kind", "str", required=False),
+        ),
         pure=False,
         handler=_HANDLERS + "resource",
     ),
@@ -115,7 +153,11 @@ _REFERENCES = (
         summary="1 in slots start..stop-1 of each frame, 0 elsewhere; without `frame`, of the whole slot vector.",
         stage="reference",
         results=_MESSAGE,
-        attributes=(Attr("start", "int", least=0), Attr("stop", "int", least=1), Attr("frame", "int", required=False, least=1)),
+        attributes=(
+            Attr("start", "int", least=0),
+            Attr("stop", "int", least=1),
+            Attr("frame", "int", required=False, least=1),
+        ),
         rule=rules.mask,
         handler=_HANDLERS + "mask",
         cost="public",
@@ -167,7 +209,12 @@ _REFERENCES = (
         attributes=(
             Attr("ren.call.kind", "str", choices=("function", "method", "module")),
             Attr("ren.call.target", "str", required=False, meaning="needed to run"),
-            Attr("ren.call.arguments", "list", required=False, meaning="literals; `#ren.operand<i>` is operand i. Absent: the operands in order"),
+            Attr(
+                "ren.call.arguments",
+                "list",
+                required=False,
+                meaning="literals; `#ren.operand<i>` is operand i. Absent: the operands in order",
+            ),
             Attr("ren.call.keywords", "dict", required=False),
         ),
         pure=False,
@@ -193,9 +240,17 @@ _UNARY: dict[str, tuple[str, Rule, tuple[Attr, ...]]] = {
         semantic_rules.slice_,
         (Attr("start", "int", least=0), Attr("stop", "int", least=1), Attr("drop", "int", required=False)),
     ),
-    "reshape": ("The same elements in row-major order under another shape.", semantic_rules.reshape, (Attr("shape", "ints", least=1),)),
+    "reshape": (
+        "The same elements in row-major order under another shape.",
+        semantic_rules.reshape,
+        (Attr("shape", "ints", least=1),),
+    ),
     "polynomial": ("A polynomial with public coefficients.", semantic_rules.polynomial, _COEFFICIENTS),
-    "assume_bound": ("x, whose absolute values the caller promises to stay within `bound`.", semantic_rules.assume_bound, (Attr("bound", "float"),)),
+    "assume_bound": (
+        "x, whose absolute values the caller promises to stay within `bound`.",
+        semantic_rules.assume_bound,
+        (Attr("bound", "float"),),
+    ),
 }
 _BINARY: dict[str, tuple[str, Rule]] = {
     "add": ("x + y.", semantic_rules.add),
@@ -207,12 +262,24 @@ _FORM = Attr("form", "str", choices=MATMUL_FORMS, meaning="linear: W[out, in] x;
 
 def _semantic() -> list[Row]:
     operands = (Value("lhs", "value"), Value("rhs", "value"))
-    rows = [Row(name=f"ren.semantic.{n}", summary=s, stage="semantic", operands=operands, rule=r) for n, (s, r) in _BINARY.items()]
+    rows = [
+        Row(name=f"ren.semantic.{n}", summary=s, stage="semantic", operands=operands, rule=r)
+        for n, (s, r) in _BINARY.items()
+    ]
     rows += [
-        Row(name=f"ren.semantic.{n}", summary=s, stage="semantic", operands=_SOURCE, attributes=a, rule=r) for n, (s, r, a) in _UNARY.items()
+        Row(name=f"ren.semantic.{n}", summary=s, stage="semantic", operands=_SOURCE, attributes=a, rule=r)
+        for n, (s, r, a) in _UNARY.items()
     ]
     public = (Value("source", "encrypted"), Value("public", "public"))
-    rows.append(Row(name="ren.semantic.divide", summary="x / y, y public.", stage="semantic", operands=public, rule=semantic_rules.divide))
+    rows.append(
+        Row(
+            name="ren.semantic.divide",
+            summary="x / y, y public.",
+            stage="semantic",
+            operands=public,
+            rule=semantic_rules.divide,
+        )
+    )
     rows.append(
         Row(
             name="ren.semantic.matmul",
@@ -239,7 +306,14 @@ def _logical() -> list[Row]:
         for form, operands in forms.items()
     ]
     rows += [
-        Row(name=f"ren.logical.{n}.encrypted", summary=s, stage="logical", operands=_SOURCE, attributes=a + _MARKS[1:2], rule=r)
+        Row(
+            name=f"ren.logical.{n}.encrypted",
+            summary=s,
+            stage="logical",
+            operands=_SOURCE,
+            attributes=a + _MARKS[1:2],
+            rule=r,
+        )
         for n, (s, r, a) in _UNARY.items()
     ]
     rows.append(
@@ -278,6 +352,7 @@ def _ckks(
     results: tuple[Value, ...] = (Value("result", "encrypted"),),
     obligations: tuple[str, ...] = (),
     needs: Needs | None = None,
+    check: Check | None = None,
     handler: str | None = "",
 ) -> Row:
     extra: dict[str, Any] = {} if needs is None else {"needs": needs}
@@ -290,6 +365,7 @@ def _ckks(
         attributes=attributes,
         rule=rule,
         obligations=obligations,
+        check=check,
         handler=_HANDLERS + name.replace(".", "_") if handler == "" else handler,
         cost=cost,
         **extra,
@@ -337,10 +413,38 @@ _CKKS = [
     _ckks("negate", "-x.", _SOURCE, rules.keep, "pointwise"),
     _ckks("add", "x + y, of equal level and scale.", _PAIR, rules.add, "pointwise"),
     _ckks("subtract", "x - y, of equal level and scale.", _PAIR, rules.add, "pointwise"),
-    _ckks("multiply", "x * y in three parts; scales multiply.", _PAIR, rules.multiply, "multiply", _RESCALE_CONDITION, obligations=OBLIGATIONS),
-    _ckks("square", "x * x in three parts.", _SOURCE, rules.square, "multiply", _RESCALE_CONDITION, obligations=OBLIGATIONS),
-    _ckks("add_plaintext", "x + p, of equal scale, at the deeper of the two levels.", _WITH_PLAINTEXT, rules.add_plaintext, "pointwise"),
-    _ckks("subtract_plaintext", "x - p, of equal scale, at the deeper of the two levels.", _WITH_PLAINTEXT, rules.add_plaintext, "pointwise"),
+    _ckks(
+        "multiply",
+        "x * y in three parts; scales multiply.",
+        _PAIR,
+        rules.multiply,
+        "multiply",
+        _RESCALE_CONDITION,
+        obligations=OBLIGATIONS,
+    ),
+    _ckks(
+        "square",
+        "x * x in three parts.",
+        _SOURCE,
+        rules.square,
+        "multiply",
+        _RESCALE_CONDITION,
+        obligations=OBLIGATIONS,
+    ),
+    _ckks(
+        "add_plaintext",
+        "x + p, of equal scale, at the deeper of the two levels.",
+        _WITH_PLAINTEXT,
+        rules.add_plaintext,
+        "pointwise",
+    ),
+    _ckks(
+        "subtract_plaintext",
+        "x - p, of equal scale, at the deeper of the two levels.",
+        _WITH_PLAINTEXT,
+        rules.add_plaintext,
+        "pointwise",
+    ),
     _ckks(
         "multiply_plaintext",
         "x * p at the deeper of the two levels; scales multiply.",
@@ -350,7 +454,14 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
     ),
-    _ckks("add_scalar", "x + value in every slot, padding included.", _SOURCE, rules.add_scalar, "pointwise", Attr("value", "literal", meaning="int, float or complex")),
+    _ckks(
+        "add_scalar",
+        "x + value in every slot, padding included.",
+        _SOURCE,
+        rules.add_scalar,
+        "pointwise",
+        Attr("value", "literal", meaning="int, float or complex"),
+    ),
     _ckks(
         "multiply_scalar",
         "x * value, value encoded with `scale` (the level's own by default).",
@@ -362,7 +473,14 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
     ),
-    _ckks("multiply_integer", "x * value without using a level or changing the scale.", _SOURCE, rules.multiply_integer, "pointwise", Attr("value", "int")),
+    _ckks(
+        "multiply_integer",
+        "x * value without using a level or changing the scale.",
+        _SOURCE,
+        rules.multiply_integer,
+        "pointwise",
+        Attr("value", "int"),
+    ),
     _ckks(
         "relinearize",
         "Three parts back to two.",
@@ -381,7 +499,14 @@ _CKKS = [
         "rescale",
         Attr("condition", "str", required=False, choices=CONDITIONS),
     ),
-    _ckks("mod_switch", "Drop `levels` primes without dividing: the scale stays.", _SOURCE, rules.mod_switch, "free", Attr("levels", "int", least=1)),
+    _ckks(
+        "mod_switch",
+        "Drop `levels` primes without dividing: the scale stays.",
+        _SOURCE,
+        rules.mod_switch,
+        "free",
+        Attr("levels", "int", least=1),
+    ),
     _ckks(
         "align",
         "Down to `level` with exactly `scale` (the level's own by default): drops primes, multiplies by a constant and rescales.",
@@ -390,6 +515,7 @@ _CKKS = [
         "rescale",
         Attr("level", "int", least=0),
         Attr("scale", "scale", required=False),
+        check=_can_align,
     ),
     _ckks(
         "meet",
@@ -407,7 +533,15 @@ _CKKS = [
         "free",
         Attr("scale", "scale"),
     ),
-    _ckks("rotate", "Slots moved `shift` places to the right, around.", _SOURCE, rules.rotate, "key_switch", _SHIFT, needs=_rotation),
+    _ckks(
+        "rotate",
+        "Slots moved `shift` places to the right, around.",
+        _SOURCE,
+        rules.rotate,
+        "key_switch",
+        _SHIFT,
+        needs=_rotation,
+    ),
     _ckks(
         "rotate_group",
         "Several rotations of one value from one decomposition (hoisting): result i is moved by shifts[i].",
@@ -428,10 +562,33 @@ _CKKS = [
         Attr("count", "int", required=False, least=1),
         Attr("stride", "int", required=False, least=1),
         needs=_slot_sum,
+        check=_count_fits,
     ),
-    _ckks("polynomial", "A polynomial of a value at the scale of its level, ceil(log2(degree + 1)) levels deep.", _SOURCE, rules.polynomial, "polynomial", *_COEFFICIENTS, needs=_polynomial_keys),
-    _ckks("relayout", "The same slots read with another layout.", _SOURCE, rules.relayout, "free", Attr("layout", "layout")),
-    _ckks("assume_bound", "x, whose absolute values are promised to stay within `bound`.", _SOURCE, rules.assume_bound, "free", Attr("bound", "float")),
+    _ckks(
+        "polynomial",
+        "A polynomial of a value at the scale of its level, ceil(log2(degree + 1)) levels deep.",
+        _SOURCE,
+        rules.polynomial,
+        "polynomial",
+        *_COEFFICIENTS,
+        needs=_polynomial_keys,
+    ),
+    _ckks(
+        "relayout",
+        "The same slots read with another layout.",
+        _SOURCE,
+        rules.relayout,
+        "free",
+        Attr("layout", "layout"),
+    ),
+    _ckks(
+        "assume_bound",
+        "x, whose absolute values are promised to stay within `bound`.",
+        _SOURCE,
+        rules.assume_bound,
+        "free",
+        Attr("bound", "float"),
+    ),
     _ckks(
         "bootstrap",
         "Levels restored. An extension point: the workspace has to bring the handler.",

@@ -46,7 +46,10 @@ class PassStats:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise PassError(f"PassStats.{name} must be an int >= 0, got {value!r}", subject=name)
         if self.transformed + self.skipped > self.matched:
-            raise PassError(f"PassStats: transformed {self.transformed} + skipped {self.skipped} exceed matched {self.matched}", subject="matched")
+            raise PassError(
+                f"PassStats: transformed {self.transformed} + skipped {self.skipped} exceed matched {self.matched}",
+                subject="matched",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,9 @@ class PassResult:
         return bool(self.stats.transformed or self.stats.inserted or self.stats.removed)
 
     @classmethod
-    def unchanged(cls, program: Program, *, matched: int = 0, skipped: int = 0, diagnostics: Iterable[Diagnostic] = ()) -> PassResult:
+    def unchanged(
+        cls, program: Program, *, matched: int = 0, skipped: int = 0, diagnostics: Iterable[Diagnostic] = ()
+    ) -> PassResult:
         return cls(program, PassStats(matched=matched, skipped=skipped), tuple(diagnostics), ())
 
 
@@ -134,7 +139,10 @@ class PassPipeline:
     def _index(self, name: str) -> int:
         found = [i for i, p in enumerate(self.passes) if p.name == name]
         if len(found) != 1:
-            raise PassError(f"{len(found)} passes are called {name!r}, exactly one is needed. The pipeline has: {', '.join(self.names) or 'none'}", subject=name)
+            raise PassError(
+                f"{len(found)} passes are called {name!r}, exactly one is needed. The pipeline has: {', '.join(self.names) or 'none'}",
+                subject=name,
+            )
         return found[0]
 
     def run(self, program: Program, workspace: MutableMapping[Any, Any] | None = None) -> PipelineResult:
@@ -175,7 +183,9 @@ def _at_most(program: Program, limit: int) -> bool:
     return all(count < limit for count, _ in enumerate(program.walk()))
 
 
-def _run_one(step: Pass, program: Program, workspace: MutableMapping[Any, Any]) -> tuple[Program, PassReport, tuple[Operation, ...] | None]:
+def _run_one(
+    step: Pass, program: Program, workspace: MutableMapping[Any, Any]
+) -> tuple[Program, PassReport, tuple[Operation, ...] | None]:
     start = time.perf_counter()
     try:
         result = step.run(program, workspace)
@@ -192,7 +202,9 @@ def _run_one(step: Pass, program: Program, workspace: MutableMapping[Any, Any]) 
     return result.program, report, result.touched
 
 
-def _verify_after(name: str, program: Program, touched: tuple[Operation, ...] | None, *, complete: bool = False) -> None:
+def _verify_after(
+    name: str, program: Program, touched: tuple[Operation, ...] | None, *, complete: bool = False
+) -> None:
     try:
         if complete or touched is None:
             verify_module(program.module)
@@ -214,7 +226,10 @@ def _verify_return(function: FuncOp) -> None:
         if isinstance(last, ReturnOp):
             given = [v.type for v in _xdsl.operands(last)]
             if given != list(function.function_type.outputs.data):
-                raise ProgramVerifyError(f"func.return: returned types differ from the type of {function.sym_name.data!r}{at(last)}", subject="func.return")
+                raise ProgramVerifyError(
+                    f"func.return: returned types differ from the type of {function.sym_name.data!r}{at(last)}",
+                    subject="func.return",
+                )
 
 
 def registered_passes(*, enable: Iterable[str] = ()) -> PassPipeline:
@@ -229,15 +244,23 @@ def registered_passes(*, enable: Iterable[str] = ()) -> PassPipeline:
         if name not in entries:
             raise current.absence(Kind.PASS, name)
     if not any(e.options["default"] for e in entries.values()):
-        raise MissingPluginError("no installed plugin brings the default passes", subject="passes", hint="`ren plugins` says what became of the plugin 'passes'")
-    places = [PassPlace(e.name, Stage(e.options["stage"]), e.options["after"], e.options["before"]) for e in entries.values()]
+        raise MissingPluginError(
+            "no installed plugin brings the default passes",
+            subject="passes",
+            hint="`ren plugins` says what became of the plugin 'passes'",
+        )
+    places = [
+        PassPlace(e.name, Stage(e.options["stage"]), e.options["after"], e.options["before"]) for e in entries.values()
+    ]
     return PassPipeline(_fresh(entries[name]) for name in order_passes(places))
 
 
 def _fresh(entry: Any) -> Pass:
     made = entry.make()
     if getattr(made, "name", None) != entry.name:
-        raise PassError(f"pass {entry.name!r} of {entry.origin}: the factory made {made!r}, whose name differs", subject=entry.name)
+        raise PassError(
+            f"pass {entry.name!r} of {entry.origin}: the factory made {made!r}, whose name differs", subject=entry.name
+        )
     return made  # type: ignore[no-any-return]
 
 

@@ -104,7 +104,9 @@ class Program:
         """Read a file of UTF-8 program text. Opens that file and no other. Raises OSError, ProgramParseError."""
         size = os.stat(path).st_size
         if size > 4 * limits.chars:
-            raise ProgramParseError(os.fspath(path), 1, 1, f"the file has {size} bytes, the limit is {4 * limits.chars}")
+            raise ProgramParseError(
+                os.fspath(path), 1, 1, f"the file has {size} bytes, the limit is {4 * limits.chars}"
+            )
         data = Path(path).read_bytes()
         try:
             text = data.decode("utf-8")
@@ -184,14 +186,19 @@ class Program:
         return check_readiness(self, workspace, entry=entry)
 
     def transform(
-        self, pass_or_pipeline: Pass | PassPipeline, *more: Pass | PassPipeline, workspace: MutableMapping[Any, Any] | None = None
+        self,
+        pass_or_pipeline: Pass | PassPipeline,
+        *more: Pass | PassPipeline,
+        workspace: MutableMapping[Any, Any] | None = None,
     ) -> PipelineResult:
         """Run passes and pipelines, in order, over one clone of this program."""
         from ren.program.pipeline import PassPipeline
 
         return PassPipeline((pass_or_pipeline, *more)).run(self, workspace)
 
-    def run(self, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any) -> Any:
+    def run(
+        self, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any
+    ) -> Any:
         """Run `entry` on the arguments. Raises ProgramNotReadyError with the whole report before anything is computed."""
         from ren.program.interpret import run
 

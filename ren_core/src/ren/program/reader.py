@@ -25,7 +25,7 @@ from ren.program.order import OrderError, check_order, walk
 
 _ILLEGAL_NAME = re.compile(r'[\x00-\x1f"\\]')
 #: Prints under another name than it was read with, so it never comes back equal.
-_REFUSED = re.compile(r'(?<![\w$.-])dense_resource\s*<')
+_REFUSED = re.compile(r"(?<![\w$.-])dense_resource\s*<")
 
 
 class RenLexer(MLIRLexer):
@@ -96,7 +96,9 @@ def parse_module(text: str, source: str, dialects: Iterable[Dialect] = (), limit
     check_limits(text, source, limits)
     refused = _REFUSED.search(text)
     if refused is not None:
-        raise ProgramParseError(source, *line_column(text, refused.start()), "dense_resource does not survive a round trip: use a material")
+        raise ProgramParseError(
+            source, *line_column(text, refused.start()), "dense_resource does not survive a round trip: use a material"
+        )
     context = RenContext(limits)
     for dialect in (Builtin, Func, REN, TORCH, *dialects):
         context.load_dialect(dialect)
@@ -112,7 +114,16 @@ def _parse(text: str, source: str, context: RenContext) -> ModuleOp:
         raise ProgramParseError(source, *line_column(text, error.span.start), error.msg) from None
     except (RecursionError, MemoryError) as error:
         raise ProgramParseError(source, *_position(text, parser), f"{type(error).__name__} while parsing") from None
-    except (VerifyException, ValueError, AssertionError, KeyError, TypeError, OverflowError, AttributeError, IndexError) as error:
+    except (
+        VerifyException,
+        ValueError,
+        AssertionError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        AttributeError,
+        IndexError,
+    ) as error:
         # xDSL reports malformed attributes with whatever their constructors raise.
         raise ProgramParseError(source, *_position(text, parser), _message(error)) from error
     # Errors found on the finished module are looked up by operation: the parser is at the end of the text by now.

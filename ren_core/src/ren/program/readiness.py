@@ -79,7 +79,15 @@ class _Findings:
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
 
-    def add(self, code: str, message: str, *, subject: str | None = None, op: Operation | None = None, severity: Severity | None = None) -> None:
+    def add(
+        self,
+        code: str,
+        message: str,
+        *,
+        subject: str | None = None,
+        op: Operation | None = None,
+        severity: Severity | None = None,
+    ) -> None:
         source = None if op is None else source_of(op)
         if op is not None and subject is None:
             subject = operation_name(op)
@@ -159,7 +167,9 @@ def _check_symbols(requirements: ProgramRequirements, space: Mapping[Any, Any], 
         bound = _mapping(space, kind + "s")
         for symbol in symbols:
             if symbol not in bound:
-                findings.add(f"missing-{kind}", f"{kind} {symbol!r} is not bound in workspace['{kind}s']", subject=symbol)
+                findings.add(
+                    f"missing-{kind}", f"{kind} {symbol!r} is not bound in workspace['{kind}s']", subject=symbol
+                )
 
 
 class _Handlers:
@@ -194,7 +204,9 @@ def _check_versions(program: Program, findings: _Findings) -> None:
         if attribute is None:
             findings.add("unversioned-program", f"the module has no attribute {name}", subject=name)
         elif version != supported:
-            findings.add("unsupported-program-version", f"{name} is {version!r}, this Ren reads {supported!r}", subject=name)
+            findings.add(
+                "unsupported-program-version", f"{name} is {version!r}, this Ren reads {supported!r}", subject=name
+            )
 
 
 def _check_entry(
@@ -217,7 +229,9 @@ def _check_entry(
         return None
     returns = [op for op in _xdsl.block_ops(block) if isinstance(op, ReturnOp)]
     if len(returns) != 1 or returns[0] is not block.last_op:
-        findings.add("missing-entry", f"function {entry!r} must end in exactly one return, found {len(returns)}", subject=entry)
+        findings.add(
+            "missing-entry", f"function {entry!r} must end in exactly one return, found {len(returns)}", subject=entry
+        )
     _check_arguments(function, block, findings)
     for op in _xdsl.block_ops(block):
         if not isinstance(op, ReturnOp):
@@ -238,9 +252,13 @@ def _check_arguments(function: FuncOp, block: Block, findings: _Findings) -> Non
         name = argument.name_hint or f"arg{i}"
         state = argument.type.data if isinstance(argument.type, EncryptedType) else None
         if state is not None and state.parts == 3:
-            findings.add("malformed-input", f"argument {name} is declared with three parts; inputs have two", subject=name)
+            findings.add(
+                "malformed-input", f"argument {name} is declared with three parts; inputs have two", subject=name
+            )
         if role_of(argument.type) in ("static", "material", "resource"):
-            findings.add("malformed-input", f"argument {name} has type {argument.type}, which no caller passes", subject=name)
+            findings.add(
+                "malformed-input", f"argument {name} has type {argument.type}, which no caller passes", subject=name
+            )
 
 
 def _check_operation(op: Operation, handlers: _Handlers, findings: _Findings) -> None:
@@ -248,7 +266,11 @@ def _check_operation(op: Operation, handlers: _Handlers, findings: _Findings) ->
     row = row_of(op)
     if row is None:
         if not handlers.extension(name):
-            findings.add("missing-handler", f"nothing executes {name}: no handler in workspace['handlers'], none from a plugin", op=op)
+            findings.add(
+                "missing-handler",
+                f"nothing executes {name}: no handler in workspace['handlers'], none from a plugin",
+                op=op,
+            )
         if op.regions or _xdsl.successors(op):
             findings.add("invalid-executable-graph", f"{name} has regions or successors, which are not executed", op=op)
         return
@@ -299,7 +321,9 @@ def _report_flow(flow: Flow, block: Block, findings: _Findings, strict: bool) ->
             name = block.args[problem.argument].name_hint or f"arg{problem.argument}"
             findings.add(code, f"input {name}: {problem.message}", subject=name, severity=severity)
     for op in flow.unknown:
-        findings.add("undefined-state", f"level or scale of the result of {operation_name(op)} depends on an argument", op=op)
+        findings.add(
+            "undefined-state", f"level or scale of the result of {operation_name(op)} depends on an argument", op=op
+        )
 
 
 def validate_executable_graph(
@@ -326,7 +350,9 @@ def validate_executable_graph(
 
 
 #: Found only with the workspace of a run.
-_LATER = frozenset({"missing-engine", "missing-evaluation-keys", "missing-material", "missing-resource", "missing-public-key"})
+_LATER = frozenset(
+    {"missing-engine", "missing-evaluation-keys", "missing-material", "missing-resource", "missing-public-key"}
+)
 
 
 def values_of(block: Block) -> Iterator[SSAValue]:

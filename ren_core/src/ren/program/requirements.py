@@ -49,7 +49,9 @@ class EvaluationKeyRequirements:
     @property
     def any(self) -> bool:
         """Whether any key is needed."""
-        return bool(self.rotation_steps or self.all_slots_from or self.requires_relinearization or self.requires_conjugation)
+        return bool(
+            self.rotation_steps or self.all_slots_from or self.requires_relinearization or self.requires_conjugation
+        )
 
     @property
     def key_count(self) -> int:
@@ -147,7 +149,9 @@ def analyze_requirements(program: Program, *, entry: str = "main") -> ProgramReq
     if not isinstance(program, Program):
         raise TypeError(f"expected a Program, got {type(program).__name__}")
     operations = entry_operations(program, entry)
-    found: dict[str, dict[str, None]] = {k: {} for k in ("unknown", "ren.material.ref", "ren.resource.ref", "torch.call", "malformed")}
+    found: dict[str, dict[str, None]] = {
+        k: {} for k in ("unknown", "ren.material.ref", "ren.resource.ref", "torch.call", "malformed")
+    }
     needs_engine = False
     block = _block(program, entry)
     if block is not None:
@@ -251,7 +255,9 @@ def _state(type_: Attribute, error: float | None) -> InferredValueState:
     data = getattr(type_, "data", None)
     role = role_of(type_)
     if not isinstance(data, (EncryptedState, PlaintextState)):
-        fields = {} if role is None else {k: getattr(data, k) for k in data.__slots__ if getattr(data, k) not in (None, "")}  # type: ignore[union-attr]
+        fields = (
+            {} if role is None else {k: getattr(data, k) for k in data.__slots__ if getattr(data, k) not in (None, "")}
+        )  # type: ignore[union-attr]
         return InferredValueState(role, str(type_), fields)
     known = {k: getattr(data, k) for k in data.__slots__ if getattr(data, k) is not None}
     common = {k: v for k, v in known.items() if k != "use"}

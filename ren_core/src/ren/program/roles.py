@@ -43,13 +43,21 @@ class InputSpec:
         if self.role not in ROLES:
             raise InputSpecError(f"role must be one of {', '.join(ROLES)}, got {self.role!r}", subject="role")
         if self.role != "encrypted":
-            set_fields = [n for n, d in _ENCRYPTED_DEFAULTS.items() if getattr(self, n) is not d and getattr(self, n) != d]
+            set_fields = [
+                n for n, d in _ENCRYPTED_DEFAULTS.items() if getattr(self, n) is not d and getattr(self, n) != d
+            ]
             if set_fields:
-                raise InputSpecError(f"a {self.role} input has no {set_fields[0]}", subject=set_fields[0], hint="It belongs to encrypted(...)")
+                raise InputSpecError(
+                    f"a {self.role} input has no {set_fields[0]}",
+                    subject=set_fields[0],
+                    hint="It belongs to encrypted(...)",
+                )
         if self.role == "static":
             _check_static(self.static_value)
         elif self.static_value is not None:
-            raise InputSpecError(f"a {self.role} input has no static_value", subject="static_value", hint="Use static(value)")
+            raise InputSpecError(
+                f"a {self.role} input has no static_value", subject="static_value", hint="Use static(value)"
+            )
         if self.role == "encrypted":
             _check_level(self.level)
             # An exact scale, such as `ciphertext.scale`, stays exact.
@@ -59,7 +67,9 @@ class InputSpec:
                 object.__setattr__(self, "bound", _positive("bound", self.bound))
             object.__setattr__(self, "slots", _checked_slots(self.slots))
             if self.batch_mode not in ("none", "any"):
-                raise InputSpecError(f'batch_mode must be "none" or "any", got {self.batch_mode!r}', subject="batch_mode")
+                raise InputSpecError(
+                    f'batch_mode must be "none" or "any", got {self.batch_mode!r}', subject="batch_mode"
+                )
 
     @property
     def layout(self) -> Layout | None:
@@ -107,7 +117,10 @@ def static(value: StaticValue) -> InputSpec:
 
 def _check_static(value: Any) -> None:
     if value is not None and type(value) not in (bool, int, float, complex, str):
-        raise InputSpecTypeError(f"a static value is a bool, int, float, complex, str or None, got {type(value).__name__}", subject="static_value")
+        raise InputSpecTypeError(
+            f"a static value is a bool, int, float, complex, str or None, got {type(value).__name__}",
+            subject="static_value",
+        )
     parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
     if any(isinstance(p, float) and not math.isfinite(p) for p in parts):
         raise InputSpecError(f"a static value must be finite, got {value!r}", subject="static_value")

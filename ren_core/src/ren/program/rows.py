@@ -114,6 +114,10 @@ Rule = Callable[[tuple[Attribute, ...], Mapping[str, Any]], tuple[Attribute, ...
 Needs = Callable[[tuple[Attribute, ...], Mapping[str, Any]], tuple[KeyNeed, ...]]
 
 
+#: (operand types, attributes as Python values, parameters) -> (readiness code, message) of what only parameters decide, or None.
+Check = Callable[[tuple[Attribute, ...], Mapping[str, Any], Any], "tuple[str, str] | None"]
+
+
 class RuleError(ValueError):
     """Operands that an operation does not accept. `code` is the readiness code it is reported under."""
 
@@ -133,8 +137,8 @@ class Row:
 
     name: "dialect.words". summary: one sentence. operands, results, attributes: see above. pure: without effect, so that it is removed when
     nothing uses it and merged with its equals. rule: result types from operand types, None when they are not implied. obligations: the
-    scheduling obligations it may carry. needs: evaluation keys. handler: "module:function" that executes it, called as
-    handler(op, operands, machine); None for operations that only exist before lowering, or that the workspace has to provide.
+    scheduling obligations it may carry. needs: evaluation keys. check: what readiness asks once the parameters are known. handler: "module:function" that
+    executes it, called as handler(op, operands, workspace), for built-in operations with the machine of `ren.program.interpret`; None for operations that only exist before lowering, or that the workspace has to provide.
     cost: name of its entry in the cost model. stage: "reference", "call", "semantic", "logical" or "ckks"; what is below "ckks" in the
     pipeline must be gone before a program runs.
     """
@@ -149,6 +153,7 @@ class Row:
     rule: Rule | None = None
     obligations: tuple[str, ...] = ()
     needs: Needs = no_keys
+    check: Check | None = None
     handler: str | None = None
     cost: str = "free"
 

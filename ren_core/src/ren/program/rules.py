@@ -351,7 +351,9 @@ def _prepare(use: str) -> Callable[..., PlaintextState]:
 
 def _encode(p: MessageState | PlaintextState, attributes: Attributes) -> PlaintextState:
     level = attributes["level"]
-    return PlaintextState(level, attributes.get("scale", SymbolicScale.at_level(level)), attributes.get("layout"), attributes.get("use"))
+    return PlaintextState(
+        level, attributes.get("scale", SymbolicScale.at_level(level)), attributes.get("layout"), attributes.get("use")
+    )
 
 
 # -- public work -----------------------------------------------------------------------------------------------------
@@ -367,7 +369,10 @@ def _mask(attributes: Attributes) -> MessageState:
 def _diagonal(m: MessageState, attributes: Attributes) -> MessageState:
     frame = attributes["frame"]
     if frame & (frame - 1) or frame < max(attributes["rows"], attributes["columns"]):
-        raise RuleError(f"frame {frame} must be a power of two that holds {attributes['rows']} rows and {attributes['columns']} columns", "invalid-layout")
+        raise RuleError(
+            f"frame {frame} must be a power of two that holds {attributes['rows']} rows and {attributes['columns']} columns",
+            "invalid-layout",
+        )
     return MessageState("message", (frame,), "float64")
 
 

@@ -88,7 +88,9 @@ class SymbolicScale:
         for part in text.split("*"):
             found = _TERM.fullmatch(part)
             if found is None:
-                raise ProgramVerifyError(f"not a scale: {text[:60]!r} (write it like s0^2, s1*s2^-1 or 2^40)", subject="scale")
+                raise ProgramVerifyError(
+                    f"not a scale: {text[:60]!r} (write it like s0^2, s1*s2^-1 or 2^40)", subject="scale"
+                )
             key = ("s", int(found["level"])) if found["level"] is not None else ("n", int(found["base"]))
             if key in powers or key == ("n", 0) or key == ("n", 1):
                 raise ProgramVerifyError(f"not a scale: {text[:60]!r} ({part} is repeated or no base)", subject="scale")

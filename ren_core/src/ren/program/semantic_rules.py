@@ -155,7 +155,6 @@ def _assume_bound(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     return _result(a.layout, a.batch, abs(attributes["bound"]))
 
 
-
 add = rule(_binary(product=False))
 multiply = rule(_binary(product=True))
 divide = rule(_divide)

@@ -85,7 +85,9 @@ class MessageState:
             raise ProgramVerifyError(f"malformed message type <{body[:80]}>")
         if shape is not None and not re.fullmatch(r"scalar|\d{1,12}(x\d{1,12}){0,15}", shape, re.ASCII):
             raise ProgramVerifyError(f"malformed shape {shape[:80]!r}")
-        return MessageState(kind, None if shape is None else () if shape == "scalar" else tuple(map(int, shape.split("x"))), dtype)
+        return MessageState(
+            kind, None if shape is None else () if shape == "scalar" else tuple(map(int, shape.split("x"))), dtype
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ def disagreement(found: EncryptedState | PlaintextState, expected: EncryptedStat
 
 def merged(found: EncryptedState, expected: EncryptedState) -> EncryptedState:
     """What the rule knows, completed by what only `found` knows."""
-    return EncryptedState(*(b if (b := getattr(expected, f.name)) is not None else getattr(found, f.name) for f in fields(expected)))
+    return EncryptedState(
+        *(b if (b := getattr(expected, f.name)) is not None else getattr(found, f.name) for f in fields(expected))
+    )
 
 
 def _show(value: Any) -> str:

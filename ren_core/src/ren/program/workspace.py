@@ -58,7 +58,11 @@ def _shown(value: Any) -> str:
 def _exported(workspace: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
     for key, value in workspace.items():
         if "SecretKey" in type(value).__name__:
-            raise SecretExportError(f"workspace[{key!r}] is a secret key and is not pickled", subject=str(key), hint="Save it with its own call")
+            raise SecretExportError(
+                f"workspace[{key!r}] is a secret key and is not pickled",
+                subject=str(key),
+                hint="Save it with its own call",
+            )
         public = getattr(value, "public", None)
         yield key, public() if key == "engine" and callable(public) else value
 
