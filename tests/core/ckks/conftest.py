@@ -139,6 +139,15 @@ class Lab:
         predicted = noise.fresh(engine.params, engine.params.scale_at(level), largest=largest, public=public)
         return Tracked(self, ct, exact, predicted)
 
+    def three_part_rescale(self, level: int) -> Noise:
+        """Noise of rescaling (b, a, c) to `level`: three roundings, times 1, s and s^2 for the secret at hand."""
+        params = self.engine.params
+        s = np.array(self.engine.secret_key.reveal().to_centered_list(), float)
+        roots = np.exp(1j * np.pi * np.arange(1, 2 * params.n, 2) / params.n)
+        largest = float(np.abs(np.polynomial.polynomial.polyval(roots, s)).max())
+        unit = params.n / 12 / float(params.scale_at(level)) ** 2
+        return Noise(unit * (1 + largest**2 + largest**4))
+
     def open(self, ct: Any, length: int | None = None) -> Array:
         """Decrypt and decode."""
         return self.engine.decode(self.engine.decrypt(ct), length)

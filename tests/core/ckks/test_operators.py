@@ -209,7 +209,9 @@ def test_products_stay_apart_until_they_are_relinearized(lab: Any) -> None:
     total._made(first + x.ct, x.exact * y.exact + x.exact, total.noise).check()
     total._made(x.ct - first, x.exact - x.exact * y.exact, total.noise).check()
     total._made(first * 3 + 0.5, 3 * x.exact * y.exact + 0.5, total.noise.scaled(3)).check()
-    total._made(ckks.rescale(first), x.exact * y.exact, total.noise).check()
+    rescaled = total.noise + lab.three_part_rescale(1)
+    total._made(ckks.rescale(first), x.exact * y.exact, rescaled).check()
+    total._made(ckks.rescale(first).relinearize(), x.exact * y.exact, rescaled).check()
     with pytest.raises(UnsupportedOperandError, match="relinearize"):
         first * x.ct
     with pytest.raises(UnsupportedOperandError, match="relinearize"):
