@@ -78,11 +78,12 @@ class Tracked:
     def __mul__(self, other: Any) -> Tracked:
         params = self._params()
         if isinstance(other, Tracked):
+            product = self.ct * other.ct
             level = max(self.ct.level, other.ct.level)
             predicted = noise.multiply(
                 self.noise + self._aligned(other), other.noise, self.size, other.size, same=True
             ) + noise.relinearize_rescale(params, level, params.scale_at(level + 1))
-            return self._made(self.ct * other.ct, self.exact * other.exact, predicted)
+            return self._made(product, self.exact * other.exact, predicted)
         largest = float(np.abs(other).max())
         if isinstance(other, int):
             return self._made(self.ct * other, self.exact * other, self.noise.scaled(largest))
@@ -164,6 +165,12 @@ def lab(toy_engine: ckks.Engine) -> Iterator[Lab]:
     """The toy engine, active."""
     with toy_engine:
         yield Lab(toy_engine)
+
+
+@pytest.fixture(scope="session")
+def lab_of() -> Callable[[ckks.Engine], Lab]:
+    """Makes a Lab around any engine."""
+    return Lab
 
 
 @pytest.fixture
