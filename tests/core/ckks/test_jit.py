@@ -66,6 +66,7 @@ def test_the_first_document_s_circuit(lab: Any) -> None:
     assert len(jitted._plans) == 1
 
 
+@pytest.mark.filterwarnings("ignore::ren.errors.TransparentCiphertextWarning")  # one of the constants is 0
 @pytest.mark.parametrize(
     "values", [[0.5, -0.25, 1e-3, 700.0], [3, -2, 0, 10**6], [0.5j, 1 - 1j, 0.25 + 0j]], ids=["float", "int", "complex"]
 )
