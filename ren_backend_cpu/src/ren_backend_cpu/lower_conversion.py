@@ -31,6 +31,7 @@ class Conversion:
 
     records: addresses of the limb records that `convert_row` is to use, one per target. constants: one row per target, times the radix of
     its path; with `overflow`, the terms end with -Q for the overflow row. width: words per row of `constants`, at least those needed.
+    factors: what the rows are multiplied by, Q/q_i unless given.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class Conversion:
         centred: bool,
         overflow: bool = False,
         width: int | None = None,
+        factors: Sequence[int] | None = None,
     ) -> None:
         modulus = prod(moduli)
-        factors = [modulus // q for q in moduli] + ([-modulus] if overflow else [])
+        factors = list(factors or [modulus // q for q in moduli]) + ([-modulus] if overflow else [])
         last = -sum(q // 2 * f for q, f in zip(moduli, factors, strict=False)) if centred else 0
         narrow = max(moduli) < NARROW
         self.keep = [t if narrow or not _is_narrow(t.path) else _wide_record(t) for t in targets]
@@ -92,9 +94,13 @@ if hasattr(os, "register_at_fork"):
 def digit_scales(n: int, moduli: Sequence[int], domain: Domain) -> Words:
     """Four words per limb for `to_digits`: the factor (Q/q_i)^-1 mod q_i, merged into the inverse transform in the NTT domain."""
     modulus = prod(moduli)
+    return row_scales(n, moduli, [pow(modulus // q, -1, q) for q in moduli], domain)
+
+
+def row_scales(n: int, moduli: Sequence[int], factors: Sequence[int], domain: Domain) -> Words:
+    """Four words per limb for `to_digits` with these factors."""
     rows = np.zeros((len(moduli), 4), np.uint64)
-    for row, q in zip(rows, moduli, strict=True):
-        factor = pow(modulus // q, -1, q)
+    for row, q, factor in zip(rows, moduli, factors, strict=True):
         row[:] = limb_table(n, q).scale_pair(factor) if domain is Domain.NTT else (factor, 0, 0, 0)
     return rows
 

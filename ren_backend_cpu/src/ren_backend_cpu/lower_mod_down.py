@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -9,7 +10,7 @@ from ren.engine.exec_unit import ExecUnit
 from ren.ops import Domain
 
 from ren_backend_cpu.kernels import mod_down as kernels
-from ren_backend_cpu.lower_conversion import Conversion, digit_scales
+from ren_backend_cpu.lower_conversion import Conversion, digit_scales, row_scales
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import limb_table, ring_table
@@ -31,17 +32,42 @@ def lower_mod_down(unit: ExecUnit) -> Lowered:
     check_operands(unit, (limbs * n, z_limbs * n) if z_limbs else (limbs * n,), (kept * n,), scratch_mod_down(unit))
     low, dropped = moduli[:kept], moduli[kept:]
     divisor, missing = prod(dropped), prod(moduli[z_limbs:])  # D and P
-    conversion = Conversion(dropped, [limb_table(n, p) for p in low], centred=True)
+    # Limbs that z has among the dropped ones form a second stage, on what dividing by P leaves of them.
+    shared = z_limbs - kept if kept < z_limbs < limbs else 0
+    stages = Stages(n, dropped[:shared], dropped[shared:], domain)
+    conversion = Conversion(dropped, [limb_table(n, p) for p in low], centred=True, factors=stages.factors)
     # P/D as residues: D = P times the dropped limbs that z has.
     constants = [[pow(divisor, -1, p), missing * pow(divisor, -1, p) % p] for p in low]
     ring = ring_table(unit.ring)
     row = (
         *(unit.inputs[0], unit.inputs[1] if z_limbs else 0, unit.outputs[0], unit.scratch[0], ring.address),
-        *(np.array(conversion.records, np.int64), digit_scales(n, dropped, domain)),
+        *(np.array(conversion.records, np.int64), stages.scales),
         *(np.array([missing % q for q in dropped], np.uint64), conversion.constants, np.array(constants, np.uint64)),
         *(kept, k, z_limbs, int(z_limbs > kept), int(domain is Domain.NTT), n),
+        *(shared, np.array(stages.records, np.int64), stages.matrix, stages.minus_one),
     )
-    return Lowered(kernels.mod_down, row, (ring, conversion))
+    return Lowered(kernels.mod_down, row, (ring, conversion, stages))
+
+
+class Stages:
+    """Constants of a division by P, the product of `first`, and then by M, the product of `second`.
+
+    With y_i the digits modulo `first` and c the conversion of those, a digit of the second stage is u_j = f_j (y_j - c), f_j = P^-1 (M/q_j)^-1 mod q_j. So
+    c_1 + P c_2 = sum y_i P/p_i + sum u_j P M/q_j is one conversion, with `factors`; matrix converts the y_i to f_j c. Without `second` it is the plain division by P.
+    """
+
+    def __init__(self, n: int, second: Sequence[int], first: Sequence[int], domain: Domain) -> None:
+        p, m = prod(first), prod(second)
+        self.factors = [p * m // q for q in second] + [p // q for q in first]
+        f = [pow(p * m // q, -1, q) for q in second]
+        self.scales = np.concatenate([row_scales(n, second, f, domain), digit_scales(n, first, domain)])
+        self.keep = [
+            Conversion(first, [limb_table(n, q)], centred=True, factors=[w * (p // r) for r in first])
+            for q, w in zip(second, f, strict=True)
+        ]
+        self.records = [c.records[0] for c in self.keep] or [0]
+        self.matrix = np.concatenate([c.constants for c in self.keep]) if second else np.zeros((1, 1), np.uint64)
+        self.minus_one = np.array([q - 1 for q in second] or [0], np.uint64)
 
 
 MOD_DOWN = Lowering(lower_mod_down, scratch_mod_down)

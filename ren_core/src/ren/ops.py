@@ -99,7 +99,8 @@ OPS: dict[Op, OpInfo] = {
             "(k,)",
             "that of x (and z)",
             "drop the last k limbs with division: y = x + P z, out = (y - c) D^-1, D the product of the dropped moduli, P the product of the moduli of x that z "
-            "lacks (z must keep at least the kept limbs), c the centred conversion of the dropped limbs of y. k = 1 is the exact rescale round(y / q_last)",
+            "lacks (z must keep at least the kept limbs), c the centred conversion of the dropped limbs of y. k = 1 is the exact rescale round(y / q_last). "
+            "Where z has some of the dropped limbs, P is divided away first, then those: the result of MOD_DOWN twice, c = c_1 + P c_2",
         ),
         OpInfo(
             Op.BASIS_EXTEND,

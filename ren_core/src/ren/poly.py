@@ -318,7 +318,9 @@ class Poly:
         """Divide by the product D of the last k moduli and drop them: (y - c) / D with y = x + P z and c the centred conversion of
         the dropped limbs of y. k = 1 rounds exactly, ties up.
 
-        add: z, over the first moduli of this ring (at least the ones that are kept); P is the product of those z lacks. Same domain.
+        add: z, over the first moduli of this ring (at least the ones that are kept); P is the product of those z lacks. Where z has some
+        of the dropped limbs, the result is that of dividing by P first and by those after (relinearization with its rescale).
+        Same domain.
         """
         x = self._node
         k = _int(k, "k")

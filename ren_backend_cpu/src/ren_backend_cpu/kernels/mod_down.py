@@ -86,7 +86,7 @@ add_scaled = limb_kernel(4, 1, _emit_add_scaled)
 def dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n):
     """The dropped limbs of x + P z as inputs of a centred conversion, in the rows of y.
 
-    scales: 4 words per dropped limb (`to_digits`). factors: P modulo each dropped limb.
+    scales: 4 words per dropped limb (`to_digits`). factors: P modulo each dropped limb. `second_stage` completes those that z has.
     """
     for i in range(dropped):
         record, j = load(ring, kept + i), kept + i
@@ -98,6 +98,16 @@ def dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
             ntt_inverse_scaled(record, src, dst, scales + 32 * i, 1)
         else:
             scale_row(record, src, dst, scales + 32 * i, 1, n)
+
+
+@compiled
+def second_stage(ring, targets, matrix, minus_one, y, c, kept, shared, dropped, n):
+    """The first `shared` rows of y less the conversion of the other ones: the limbs that z has, after the others are divided away."""
+    rest = dropped - shared
+    for i in range(shared):
+        row = y + 8 * i * n
+        convert_row(load(targets, i), y + 8 * shared * n, c, matrix + 8 * i * (rest + 1), rest, n)
+        add_scaled(load(ring, kept + i), row, c, row, minus_one + 8 * i, n)
 
 
 @compiled
@@ -115,7 +125,8 @@ def _finish(record, x, c, z, out, constants, z_limbs, z_scaled, ntt, n):
 
 @entry
 def mod_down(row):
-    """x, z, out, scratch, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n
+    """x, z, out, scratch, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n, and for limbs in two
+    stages: how many are in the second, targets, matrix and -1 of each
 
     scratch: a row per dropped limb, and two. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
     for each dropped one, and the last. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
@@ -125,6 +136,7 @@ def mod_down(row):
     z_scaled, ntt, n = row[13], row[14], row[15]
     dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
     c0 = y + 8 * dropped * n
+    second_stage(ring, row[17], row[18], row[19], y, c0, kept, row[16], dropped, n)
     c1 = c0 + 8 * n
     width = 8 * (dropped + 1)
     for j in range(0, kept, 2):  # two kept limbs per reading of the dropped ones

@@ -167,6 +167,7 @@ def _mod_down(n: int, legal: tuple[int, ...]) -> Iterator[KernelCase]:
             limbs = ring.limbs
             # (k, limbs of z): rescale, mod-down by two, the same with z, merged with a rescale, z on all limbs, everything dropped but one
             shapes = [(1, 0), (2, 0), (2, limbs - 2), (2, limbs - 1), (1, limbs), (limbs - 1, 0), (limbs - 1, 1)]
+            shapes += [(3, limbs - 2), (3, limbs - 1)]  # in two stages, with more than one limb in each
             for k, z_limbs in shapes if n <= 64 else shapes[position % 3 :: 3]:
                 for domain in _share(n, position + k, tuple(Domain)):
                     params = (k, z_limbs, domain)

@@ -211,15 +211,19 @@ def _mod_down(ring: RingSpec, params: tuple[Any, ...], inputs: Sequence[Ints], s
         low = moduli[:z_limbs]
         z = integers(_coefficients(_rows(inputs[1], n), low, domain), low)
         y = [v + math.prod(moduli[z_limbs:]) * w for v, w in zip(y, z, strict=True)]
-    dropped = moduli[-k:]
-    divisor = math.prod(dropped)
-    quotients = []
-    for v in y:
-        quotient, rest = divmod(v - conversion([v % q for q in dropped], dropped, "centred"), divisor)
-        assert rest == 0
-        quotients.append(quotient)
+    kept_by_z = z_limbs if len(moduli) - k < z_limbs < len(moduli) else len(moduli)
+    for dropped in filter(
+        None, (moduli[kept_by_z:], moduli[len(moduli) - k : kept_by_z])
+    ):  # the limbs that z lacks come first
+        divisor = math.prod(dropped)
+        quotients = []
+        for v in y:
+            quotient, rest = divmod(v - conversion([v % q for q in dropped], dropped, "centred"), divisor)
+            assert rest == 0
+            quotients.append(quotient)
+        y = quotients
     kept = moduli[:-k]
-    return [_flat(_in_domain([[v % q for v in quotients] for q in kept], kept, domain))]
+    return [_flat(_in_domain([[v % q for v in y] for q in kept], kept, domain))]
 
 
 def _basis_extend(

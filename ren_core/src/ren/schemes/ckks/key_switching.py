@@ -2,7 +2,8 @@
 
 Han and Ki (ia.cr/2019/688), section 3, with three changes that cost nothing: the base conversions are centred (the plain ones have a mean that shows up
 as a large error in the lowest slots), keys are pre-rotated so that the automorphism comes last and digits are shared by all rotations, and the division by
-the special primes takes the last chain prime along when a rescale follows (one rounding, and two transforms per limb less).
+the special primes takes the last chain prime along when a rescale follows (two transforms per limb less). That division has two stages, first the special primes,
+then the chain prime (`ren.ops.Op.MOD_DOWN`), so it has the rounding error of an exact rescale: with one conversion of all of them it would be sqrt(k + 1) times as large.
 """
 
 from __future__ import annotations

@@ -112,16 +112,16 @@ def rescale(params: CKKSParams, scale: Scale | float, *, primes: int = 1) -> Noi
     return rounding(params.n, primes, scale)
 
 
-def key_switch(params: CKKSParams, level: int, scale: Scale | float, *, rescaled_primes: int = 0) -> Noise:
+def key_switch(params: CKKSParams, level: int, scale: Scale | float) -> Noise:
     """Added by one key switch (relinearization, rotation, conjugation) at `level`.
 
-    scale: that of the result. rescaled_primes: chain primes that the same division drops (relinearization merged with a rescale).
+    scale: that of the result.
     """
     n, chain = params.n, params.chain[: len(params.chain) - level]
-    dropped = prod(chain[len(chain) - rescaled_primes :]) * prod(params.special)
+    dropped = prod(params.special)
     digits = [chain[i : i + params.alpha] for i in range(0, len(chain), params.alpha)]
     inner = sum(len(d) / 12 * (prod(d) / dropped) ** 2 for d in digits) * float(params.sigma) ** 2
-    return Noise(0.0, n * n * inner / float(scale) ** 2) + rounding(n, len(params.special) + rescaled_primes, scale)
+    return Noise(0.0, n * n * inner / float(scale) ** 2) + rounding(n, len(params.special), scale)
 
 
 def multiply(x: Noise, y: Noise, bound_x: float, bound_y: float, *, same: bool = False) -> Noise:
@@ -140,8 +140,9 @@ def _ratio(y: Noise, x: Noise) -> float:
 
 
 def relinearize_rescale(params: CKKSParams, level: int, scale: Scale | float) -> Noise:
-    """Added after a product of operands at `level` by relinearization and a rescale to `scale`, in one division."""
-    return key_switch(params, level, scale, rescaled_primes=1)
+    """Added after a product of operands at `level` by relinearization and a rescale to `scale`: the first at the scale before the rescale, so
+    next to nothing, and the rounding of the second."""
+    return key_switch(params, level, float(scale) * params.prime_dropped_at(level)) + rounding(params.n, 1, scale)
 
 
 def chain_of_products(params: CKKSParams) -> Iterator[Noise]:

@@ -55,6 +55,23 @@ def addend_ignored_in_the_dropped_limbs(
     ).reshape(-1)
 
 
+@fault("mod_down")
+def stages_merged(unit: ExecUnit, ins: list[Words], scalars: list[Words], outs: list[Words]) -> None:
+    """One centred conversion of all dropped limbs: more than twice the rounding error of a rescale."""
+    k, z_limbs, domain = unit.params
+    kept, moduli = unit.ring.limbs - k, unit.ring.moduli
+    if not kept < z_limbs < unit.ring.limbs or domain != Domain.COEFF:
+        return
+    x, z = rows_of(unit, ins[0]), rows_of(unit, ins[1])
+    q, factor = modular.column(moduli[:z_limbs]), residues([prod(moduli[z_limbs:])], moduli[:z_limbs])
+    y = np.concatenate([modular.add(x[:z_limbs], modular.multiply(z, factor, q), q), x[z_limbs:]])
+    low, dropped = moduli[:kept], moduli[kept:]
+    inverse = np.array([[pow(prod(dropped), -1, p)] for p in low], np.uint64)
+    c = residues(centred(y[kept:], dropped), low)
+    q = modular.column(low)
+    outs[0][:] = modular.multiply(modular.subtract(y[:kept], c, q), inverse, q).reshape(-1)
+
+
 @fault("basis_extend")
 def exact_extension_is_approximate(unit: ExecUnit, ins: list[Words], scalars: list[Words], outs: list[Words]) -> None:
     mode, new = unit.params
