@@ -1,0 +1,44 @@
+"""The same tests on every kind of arithmetic that this machine has besides the one it prefers, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ren_backend_cpu.kernels import limb
+
+from ren_backend_cpu import features
+
+HERE = Path(__file__).parent
+CONFORMANCE = HERE.parent / "conformance" / "test_cpu.py"
+
+
+def _restrictions() -> list[str]:
+    found = features.target()
+    wanted = ["scalar"]
+    if limb.VECTOR64 in found.paths and limb.IFMA_LAZY in found.paths:
+        wanted.append("u64")
+    if found.fma and limb.FLOAT_LAZY not in found.paths:
+        wanted.append("float")
+    return wanted
+
+
+@pytest.mark.parametrize("restriction", _restrictions())
+@pytest.mark.skipif("REN_CPU_FEATURES" in os.environ, reason="this is such a process")
+def test_all_kernels(restriction: str) -> None:
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"),
+            *(str(HERE / "test_ntt.py"), str(HERE / "test_elementwise.py"), str(CONFORMANCE)),
+            # one degree below and one above the smallest vector transform
+            *("-k", "not conformance or [TestCpu] or 64] or 256]"),
+        ],
+        env=os.environ | {"REN_CPU_FEATURES": restriction},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
