@@ -20,8 +20,8 @@ def lower_automorphism(unit: ExecUnit) -> Lowered:
     x, out = unit.inputs[0], unit.outputs[0]
     if Domain(domain) is Domain.COEFF:
         ring = ring_table(unit.ring)
-        row = (x, out, kernels.coefficient_index(n, g), ring.address, limbs, n)
-        return Lowered(kernels.automorphism_coeff, row, (ring,))
+        index = kernels.coefficient_index(n, g)
+        return Lowered(kernels.automorphism_coeff, (x, out, index, ring.address, limbs, n), (ring,))
     if n >= kernels.BLOCK and target().has("avx512f"):
         row = (x, out, kernels.block_table(n, g), kernels.block_patterns(g), limbs, n)
         return Lowered(kernels.automorphism_ntt_blocks, row)

@@ -127,7 +127,7 @@ _MODES = ("approximate", "centred", "exact")
 
 
 def scratch_basis_extend(unit: ExecUnit) -> int:
-    return (unit.ring.limbs + (unit.params[0] == "exact")) * unit.ring.n
+    return (unit.ring.limbs + int(unit.params[0] == "exact")) * unit.ring.n
 
 
 def lower_basis_extend(unit: ExecUnit) -> Lowered:

@@ -9,7 +9,7 @@ from ren_backend_cpu.features import MIN_VECTOR_N, target
 from ren_backend_cpu.kernels import host_float as kernels
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.lower_conversion import NARROW
-from ren_backend_cpu.lowered import Lowered, check_operands, parameters
+from ren_backend_cpu.lowered import Argument, Lowered, check_operands, parameters
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
@@ -43,7 +43,7 @@ def lower_lift(unit: ExecUnit) -> Lowered:
     # A multiple of q_1 from q_0 on, so that a difference with c_0 stays positive; quotients for the 64-bit kernel.
     constants = (-(-q0 // q1) * q1, inverse, *factors, (inverse << 64) // q1, (factors[1] << 64) // q2)
     records = [ring.limbs[i].address for i in (0, 1, 2 if check else 1)]
-    row = (x, out, *records, np.array(constants, np.uint64), int(check), n)
+    row: tuple[Argument, ...] = (x, out, *records, np.array(constants, np.uint64), int(check), n)
     return Lowered(kernels.lift_ifma if fast else kernels.lift, row, (ring,))
 
 

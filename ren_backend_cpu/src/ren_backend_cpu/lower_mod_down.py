@@ -18,7 +18,7 @@ from ren_backend_cpu.tables import limb_table, ring_table
 
 def scratch_mod_down(unit: ExecUnit) -> int:
     """A row per dropped limb, and two for conversions."""
-    return (unit.params[0] + 2) * unit.ring.n
+    return (int(unit.params[0]) + 2) * unit.ring.n
 
 
 def lower_mod_down(unit: ExecUnit) -> Lowered:

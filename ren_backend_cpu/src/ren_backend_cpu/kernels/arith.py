@@ -40,6 +40,9 @@ class Pointwise:
     ety: ir.Type = I64
     #: Products that one accumulator may hold before `reduce` (or `restart`).
     max_terms = 8
+    #: The modulus, and what the subclass keeps of it for reducing a product; set by `setup`.
+    q: Value
+    inv: Value
 
     def __init__(self, em: Em, record: Value) -> None:
         self.em, self.b, self.record = em, em.b, record

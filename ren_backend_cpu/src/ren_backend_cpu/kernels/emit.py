@@ -142,7 +142,7 @@ class Em:
 
     def loop(self, count: Value) -> AbstractContextManager[Any]:
         """`with em.loop(n) as lp:` runs the body for lp.index = 0..n-1."""
-        return cgutils.for_range(self.b, count)  # type: ignore[no-any-return]
+        return cgutils.for_range(self.b, count)
 
     @contextmanager
     def vectors(self, count: Value, lanes: int = LANES, unroll: int = 1) -> Iterator[list[Value]]:

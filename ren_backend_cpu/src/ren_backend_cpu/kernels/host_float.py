@@ -129,7 +129,7 @@ def from_float(row):
     for i in range(n):  # doubles of one sign are ordered as their bits are
         largest = max(largest, uload(values, i) & np.uint64((1 << 63) - 1))
     exponent = np.int64(largest >> np.uint64(52))
-    pieces = 1
+    pieces = np.int64(1)
     if exponent >= _TWO63:
         pieces += (exponent - _TWO63) // PIECE + 1
     for j in range(limbs):

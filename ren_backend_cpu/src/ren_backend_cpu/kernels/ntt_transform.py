@@ -7,6 +7,7 @@ it is in the first- or second-level cache. The scalar path (any n, no tail) runs
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils
@@ -110,7 +111,7 @@ def _table(em: Em, record: Value, index: int) -> Value:
     return em.ptr(em.word(record, index))
 
 
-def forward_transform(butterfly: type[Butterfly]) -> object:
+def forward_transform(butterfly: type[Butterfly]) -> Any:
     """An intrinsic f(limb record, src, dst)."""
 
     def emit(em: Em, pointers: list[Value], _: list[Value]) -> None:
@@ -132,7 +133,7 @@ def forward_transform(butterfly: type[Butterfly]) -> object:
     return kernel(3, 0, emit)
 
 
-def inverse_transform(butterfly: type[Butterfly]) -> object:
+def inverse_transform(butterfly: type[Butterfly]) -> Any:
     """An intrinsic f(limb record, src, dst, scale, centred)."""
 
     def emit(em: Em, pointers: list[Value], integers: list[Value]) -> None:
@@ -151,10 +152,12 @@ def inverse_transform(butterfly: type[Butterfly]) -> object:
         _emit_middle(ar, plan, table, dst, True, tail)
         with em.b.if_else(em.b.icmp_signed("!=", centred, em.i(0))) as (then, otherwise):
             for branch, half in ((then, True), (otherwise, False)):
+
+                def last(radix: int, half: bool = half) -> None:
+                    passes.inverse_last(ar, radix, table, dst, plan.n, scale, half)
+
                 with branch:
-                    plan.by_stages(
-                        0, _FIRST, lambda r, half=half: passes.inverse_last(ar, r, table, dst, plan.n, scale, half)
-                    )  # type: ignore[misc]
+                    plan.by_stages(0, _FIRST, last)
 
     emit.__name__ = f"inverse_{butterfly.__name__}"
     return kernel(4, 1, emit)
