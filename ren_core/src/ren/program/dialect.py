@@ -202,7 +202,7 @@ def define_operation(row: Row) -> type[Operation]:
         members[member] = (prop_def if attr.required else opt_prop_def)(constraint, prop_name=attr.name)
     members["traits"] = traits_def(Pure()) if row.pure else traits_def()
     title = "".join(word.title() for part in row.name.split(".")[1:] for word in part.split("_"))
-    cls = irdl_op_definition(type(title + "Op", (IRDLOperation,), members))
+    cls: type[IRDLOperation] = irdl_op_definition(type(title + "Op", (IRDLOperation,), members))
     # Only after the decorator: irdl refuses class members that are neither functions nor definitions.
     cls.row = row  # type: ignore[attr-defined]
     return cls
@@ -363,7 +363,7 @@ def _properties(row: Row, attributes: Mapping[str, Any]) -> dict[str, Attribute]
 def obligations_of(op: Operation) -> tuple[str, ...]:
     """What still has to be done to the result, in order."""
     found = op.attributes.get(OBLIGATIONS_ATTRIBUTE)
-    return tuple(a.data for a in found.data) if isinstance(found, ArrayAttr) else ()  # type: ignore[attr-defined]
+    return tuple(a.data for a in found.data) if isinstance(found, ArrayAttr) else ()
 
 
 def obligations_attribute(names: Sequence[str]) -> Attribute:

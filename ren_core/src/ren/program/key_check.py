@@ -79,10 +79,24 @@ def _incomplete(needed: EvaluationKeyRequirements, keys: Any) -> Iterator[Diagno
         shown = ", ".join(map(str, sorted(present))) or "none"
         message = f"rotation keys are missing for steps {', '.join(map(str, missing))}; present: {shown}"
         yield located("incomplete-evaluation-keys", message, subject="rotations")
+    yield from _too_deep(needed, keys)
     if needed.requires_relinearization and keys.relinearization is None:
         yield located("incomplete-evaluation-keys", "the relinearization key is missing", subject="relinearization")
     if needed.requires_conjugation and keys.conjugation is None:
         yield located("incomplete-evaluation-keys", "the conjugation key is missing", subject="conjugation")
+
+
+def _too_deep(needed: EvaluationKeyRequirements, keys: Any) -> Iterator[Diagnostic]:
+    """Keys made for deeper levels than those at which they are used."""
+    for (kind, step), level in sorted(needed.shallowest.items()):
+        if kind == "rotation":
+            key = keys.rotations[step] if keys.rotations is not None and step in keys.rotations else None
+        else:
+            key = getattr(keys, kind)
+        if key is not None and key.level > level:
+            what = f"rotation by {step}" if kind == "rotation" else kind
+            message = f"the key for {what} serves level {key.level} and deeper; it is used at level {level}"
+            yield located("incomplete-evaluation-keys", message, subject="rotations" if kind == "rotation" else kind)
 
 
 def _incompatible(keys: Any, engine: PublicEngine) -> Iterator[Diagnostic]:

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Data, ParametrizedAttribute
-from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.irdl import BaseAttr, irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
@@ -110,8 +110,8 @@ class SliceAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class NamedAttr(ParametrizedAttribute):
     name = "ren.named"
-    kind: StringAttr = param_def()
-    symbol: StringAttr = param_def()
+    kind: StringAttr = param_def(BaseAttr(StringAttr))
+    symbol: StringAttr = param_def(BaseAttr(StringAttr))
 
 
 @irdl_attr_definition

@@ -7,7 +7,7 @@ needed, and with which keys; how many values are returned. Nothing here looks at
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.func import ReturnOp
@@ -36,7 +36,7 @@ class EvaluationKeyRequirements:
     rotation_steps: canonical: modulo the slots of the frame that is rotated, or of the engine when it was given; without an engine a rotation of
     the full slot vector stays as written. 0 needs no key and is left out. all_slots_from: without an engine, strides of sums over all slots: they need
     the steps stride, 2 stride, 4 stride, ... below the slot count. key_bytes: of all keys in memory, 0 without an engine. semantic_operations: operations that were
-    not lowered yet and whose keys are therefore not counted.
+    not lowered yet and whose keys are therefore not counted. shallowest: (kind, step) -> smallest level at which the key is used, where it is known.
     """
 
     rotation_steps: frozenset[int] = frozenset()
@@ -45,6 +45,7 @@ class EvaluationKeyRequirements:
     all_slots_from: frozenset[int] = frozenset()
     key_bytes: int = 0
     semantic_operations: tuple[str, ...] = ()
+    shallowest: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     @property
     def any(self) -> bool:
@@ -204,22 +205,31 @@ def analyze_evaluation_key_requirements(
     spans: set[int] = set()
     kinds: set[str] = set()
     pending: dict[str, None] = {}
+    shallowest: dict[tuple[str, int], int] = {}
     for op in entry_operations(program, entry):
         row = row_of(op)
         if row is not None and row.stage in ("semantic", "logical"):
             pending[op.name] = None
         for need in key_needs(op, types):
-            if need.kind != "rotation":
-                kinds.add(need.kind)
-                continue
             source = _xdsl.operands(op)[0]
             type_ = source.type if types is None else types.get(source, source.type)
-            if need.span is None:
-                steps.add(canonical_step(need.step, type_, slots))
+            used: list[int] = []
+            if need.kind != "rotation":
+                kinds.add(need.kind)
+                used = [0]
+            elif need.span is None:
+                used = [canonical_step(need.step, type_, slots)]
             elif need.span or slots is not None:
-                steps.update(span_steps(need.step, need.span or slots or 1))
+                used = span_steps(need.step, need.span or slots or 1)
             else:
                 spans.add(need.step)
+            if need.kind == "rotation":
+                steps.update(used)
+            level = type_.data.level if isinstance(type_, EncryptedType) else None
+            if level is not None:
+                for step in used:
+                    key = need.kind, step
+                    shallowest[key] = min(level, shallowest.get(key, level))
     steps.discard(0)
     count = len(steps) + len(kinds)
     return EvaluationKeyRequirements(
@@ -229,6 +239,7 @@ def analyze_evaluation_key_requirements(
         all_slots_from=frozenset(spans),
         key_bytes=0 if params is None else count * params.evaluation_key_bytes(),
         semantic_operations=tuple(pending),
+        shallowest=shallowest,
     )
 
 
@@ -255,9 +266,8 @@ def _state(type_: Attribute, error: float | None) -> InferredValueState:
     data = getattr(type_, "data", None)
     role = role_of(type_)
     if not isinstance(data, (EncryptedState, PlaintextState)):
-        fields = (
-            {} if role is None else {k: getattr(data, k) for k in data.__slots__ if getattr(data, k) not in (None, "")}
-        )  # type: ignore[union-attr]
+        shown: Any = data
+        fields = {} if role is None else {k: getattr(shown, k) for k in shown.__slots__ if getattr(shown, k) not in (None, "")}
         return InferredValueState(role, str(type_), fields)
     known = {k: getattr(data, k) for k in data.__slots__ if getattr(data, k) is not None}
     common = {k: v for k, v in known.items() if k != "use"}

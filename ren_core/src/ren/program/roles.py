@@ -78,7 +78,7 @@ class InputSpec:
             return None
         if self.slots == "full":
             return FULL
-        return packed((self.slots,) if isinstance(self.slots, int) else self.slots)  # type: ignore[arg-type]
+        return packed((self.slots,) if isinstance(self.slots, int) else self.slots)
 
 
 _ENCRYPTED_DEFAULTS: dict[str, Any] = {"level": 0, "scale": None, "slots": "full", "batch_mode": "none", "bound": None}

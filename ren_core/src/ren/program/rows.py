@@ -82,7 +82,7 @@ class Attr:
         return None
 
     def _legal_int(self, attribute: Attribute) -> bool:
-        if type(attribute) is not IntegerAttr or attribute.type.name != "integer_type" or attribute.type.width.data < 2:  # type: ignore[attr-defined]
+        if type(attribute) is not IntegerAttr or attribute.type.name != "integer_type" or attribute.type.width.data < 2:
             return False
         return self.least is None or attribute.value.data >= self.least
 
