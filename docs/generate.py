@@ -160,7 +160,69 @@ def operations() -> str:
     )
 
 
+def program_operations() -> str:
+    from ren.program.op_table import OBLIGATIONS, TABLE
+    from ren.program.rows import Row, Value, no_keys
+
+    def values(row_values: tuple[Value, ...]) -> str:
+        return ", ".join(f"{v.name}{'...' if v.many else ''}: {v.kind}" for v in row_values)
+
+    def attributes(row: Row) -> str:
+        parts = []
+        for a in row.attributes:
+            detail = "/".join(a.choices) or a.meaning
+            parts.append(f"`{a.name}`{'' if a.required else '?'} {a.kind}" + (f" ({_prose(detail)})" if detail else ""))
+        return "; ".join(parts)
+
+    def row_cells(row: Row) -> tuple[str, ...]:
+        facts = [name for name, true in (("pure", row.pure), ("keys", row.needs is not no_keys)) if true]
+        facts += [f"may leave {', '.join(row.obligations)}"] if row.obligations else []
+        executed = "" if row.handler is None else "yes"
+        return (
+            f"`{row.name}`",
+            values(row.operands),
+            values(row.results),
+            attributes(row),
+            ", ".join(facts),
+            executed,
+            row.cost if row.handler is not None or row.stage == "ckks" else "",
+            _prose(row.summary),
+        )
+
+    titles = {
+        "reference": "References and public work",
+        "call": "Kept calls",
+        "semantic": "Semantic operations: what a program means",
+        "logical": "Logical operations: which operands are encrypted",
+        "ckks": "CKKS operations: what runs",
+    }
+    head = ("operation", "operands", "results", "attributes", "facts", "executed", "cost", "meaning")
+    page = (
+        NOTE.format(source="ren/program/op_table.py")
+        + "# Operations of Programs\n\nOne row per operation of the `ren` dialect. Operand kinds: `encrypted`, `plaintext`, `message`; `public` is a message or "
+        "plaintext, `value` any of the three, `any` every type. `...` marks any number, `?` an optional attribute. An operation that is not executed has to be lowered, "
+        "or needs a handler in the workspace. Results still owed are listed in the attribute `ren.scheduling_obligations` "
+        f"({', '.join(OBLIGATIONS)}).\n"
+    )
+    for stage, title in titles.items():
+        page += f"\n## {title}\n\n" + _table(head, (row_cells(r) for r in TABLE if r.stage == stage))
+    return page
+
+
+def diagnostics() -> str:
+    from ren.program.diagnostics import CODES
+
+    return (
+        NOTE.format(source="ren/program/diagnostics.py")
+        + "# Diagnostics\n\nWhat `program.readiness(workspace)` reports, everything at once. Each finding has a code, a message, a subject, and where it is known the "
+        "file and line that the user wrote. A program with an error does not run; a warning does not stop it.\n\n"
+        + _table(("code", "severity", "meaning"), ((f"`{c}`", s, _prose(m)) for c, (s, m) in CODES.items()))
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "program-operations.md": program_operations,
+    "diagnostics.md": diagnostics,
     "errors.md": errors,
     "configuration.md": configuration,
     "plugins.md": plugins,
