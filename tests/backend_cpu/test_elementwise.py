@@ -41,21 +41,33 @@ def expected(
         everywhere = domain is Domain.NTT
         return [words[i // ring.n] if everywhere or i % ring.n == 0 else 0 for i in range(size)]
 
-    for opcode, *o in instructions:
-        r = registers
-        value = {
-            "add": lambda: [a + b for a, b in zip(r[o[0]], r[o[1]], strict=True)],
-            "sub": lambda: [a - b for a, b in zip(r[o[0]], r[o[1]], strict=True)],
-            "neg": lambda: [-a for a in r[o[0]]],
-            "mul": lambda: [a * b for a, b in zip(r[o[0]], r[o[1]], strict=True)],
-            "mac": lambda: [a * b + c for a, b, c in zip(r[o[0]], r[o[1]], r[o[2]], strict=True)],
-            "scale": lambda: [a * int(scalars[o[1]][i // ring.n]) for i, a in enumerate(r[o[0]])],
-            "addc": lambda: [a + b for a, b in zip(r[o[0]], constant(o[1]), strict=True)],
-            "subc": lambda: [a - b for a, b in zip(r[o[0]], constant(o[1]), strict=True)],
-            "csub": lambda: [b - a for a, b in zip(r[o[0]], constant(o[1]), strict=True)],
-            "const": lambda: constant(o[0]),
-        }[opcode]()
-        registers.append([v % m for v, m in zip(value, q, strict=True)])
+    def value(opcode: str, a: int, b: int = 0, c: int = 0) -> list[int]:
+        if opcode == "const":
+            return constant(a)
+        x = registers[a]
+        match opcode:
+            case "neg":
+                return [-u for u in x]
+            case "scale":
+                return [u * int(scalars[b][i // ring.n]) for i, u in enumerate(x)]
+            case "addc" | "subc" | "csub":
+                y = constant(b)
+            case _:
+                y = registers[b]
+        match opcode:
+            case "add" | "addc":
+                return [u + v for u, v in zip(x, y, strict=True)]
+            case "sub" | "subc":
+                return [u - v for u, v in zip(x, y, strict=True)]
+            case "csub":
+                return [v - u for u, v in zip(x, y, strict=True)]
+            case "mul":
+                return [u * v for u, v in zip(x, y, strict=True)]
+            case _:
+                return [u * v + w for u, v, w in zip(x, y, registers[c], strict=True)]
+
+    for opcode, *operands in instructions:
+        registers.append([v % m for v, m in zip(value(opcode, *operands), q, strict=True)])
     return registers
 
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 from ren.errors import ParameterError
-from ren_backend_cpu import features
 from ren_backend_cpu.kernels import limb
+
+from ren_backend_cpu import features
 
 _ALL_IFMA = frozenset({limb.SCALAR, limb.VECTOR64, limb.IFMA_STRICT, limb.IFMA_LAZY})
 _FLOAT = frozenset({limb.SCALAR, limb.FLOAT_STRICT, limb.FLOAT_LAZY})
@@ -97,7 +98,9 @@ assert (backend.copyout(m, 0, words) == x).all()
 )
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="names x86 processors")
 def test_targets_without_instructions_run(environment: dict[str, str], paths: str) -> None:
-    clean = {k: v for k, v in os.environ.items() if k not in ("REN_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")}
+    clean = {
+        k: v for k, v in os.environ.items() if k not in ("REN_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+    }
     run = subprocess.run(
         [sys.executable, "-c", _REPORT], env=clean | environment, capture_output=True, text=True, check=False
     )

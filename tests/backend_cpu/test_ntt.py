@@ -10,9 +10,10 @@ from numba import njit
 from numpy.typing import NDArray
 from ren.numtheory.primes import ntt_primes_below
 from ren.numtheory.roots import ntt_exponents, primitive_root_2n
-from ren_backend_cpu import features, tables
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.kernels.emit import caller
+
+from ren_backend_cpu import features, tables
 
 Words = NDArray[np.uint64]
 
@@ -38,7 +39,9 @@ def forward(table: tables.LimbTable, row: Words, in_place: bool = False) -> Word
     return out
 
 
-def inverse(table: tables.LimbTable, row: Words, factor: int = 1, centred: bool = False, in_place: bool = False) -> Words:
+def inverse(
+    table: tables.LimbTable, row: Words, factor: int = 1, centred: bool = False, in_place: bool = False
+) -> Words:
     src = aligned(row)
     out = src if in_place else aligned(np.zeros_like(row))
     scale = table.scale_pair(factor)
