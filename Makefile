@@ -7,6 +7,8 @@ TORCH := torch==2.13.0
 SOURCES := ren_core/src ren_backend_cpu/src ren_backend_cuda/src ren_frontend_torch/src ren_passes/src
 MANIFESTS := pyproject.toml constraints.txt
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-input
+LINT := .venv-test/bin/ruff check --output-format concise .
+TYPES := .venv-test/bin/mypy $(SOURCES)
 # Two worker processes use two cores; library threads inside each would only wait for one another.
 PYTEST := OMP_NUM_THREADS=1 .venv-test/bin/python -m pytest -n 2
 
@@ -29,17 +31,18 @@ demo: .venv-demo/ready
 demo-torch: .venv-torch/ready
 	.venv-torch/bin/python docs/examples/trace_transform_run.py --device cpu
 
-test: .venv-test/ready lint types
-	$(PYTEST) -m "not full"
+# All three run even if one fails, so that one run tells everything.
+test: .venv-test/ready
+	@status=0; $(LINT) || status=1; $(TYPES) || status=1; $(PYTEST) -m "not full" || status=1; exit $$status
 
-test-full: .venv-test/ready lint types
-	$(PYTEST)
+test-full: .venv-test/ready
+	@status=0; $(LINT) || status=1; $(TYPES) || status=1; $(PYTEST) || status=1; exit $$status
 
 lint: .venv-test/ready
-	.venv-test/bin/ruff check .
+	$(LINT)
 
 types: .venv-test/ready
-	.venv-test/bin/mypy $(SOURCES)
+	$(TYPES)
 
 bench: .venv-bench/ready
 	$(PINNED) .venv-bench/bin/python tests/bench/import_time.py
