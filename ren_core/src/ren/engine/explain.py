@@ -32,7 +32,8 @@ def explain(function: JitFunction, call: Call) -> str:
     if not plans:
         return "miss: no plan captured yet"
     differences = [_differences(key, call) for key in list(plans)]
-    return "miss: " + "; ".join(min(differences, key=lambda found: len(found)))
+    nearest = min(range(len(differences)), key=lambda i: len(differences[i]))
+    return "miss: " + "; ".join(differences[nearest])
 
 
 def _differences(key: PlanKey, call: Call) -> list[str]:
