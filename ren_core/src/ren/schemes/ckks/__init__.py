@@ -44,7 +44,7 @@ from ren.schemes.ckks.ckks import (
     sum_slots,
     to_bytes,
 )
-from ren.schemes.ckks.context import active_key_id as _active_key_id
+from ren.schemes.ckks.context import plan_token as _plan_token
 from ren.schemes.ckks.keys import (
     ConjugationKey,
     EvaluationKey,
@@ -115,7 +115,7 @@ __all__ = [
 ]
 
 # What ren.jit must know: plans depend on the active engine; bounds and the values of constants may change without a new plan.
-_capture.register_context_token(_active_key_id)
+_capture.register_context_token(_plan_token)
 for _kind in (Ciphertext, CiphertextProduct, Plaintext):
     _capture.register_carried_field(_kind, "bound")
 _capture.register_scalar_carrier(Plaintext, _scalar_of, _rebuild_constant)

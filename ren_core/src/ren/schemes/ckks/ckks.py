@@ -107,7 +107,8 @@ def multiply(
 ) -> Any:
     """x * y with a choice of what follows; one of the two must be a ciphertext.
 
-    relinearize=False: a product of two ciphertexts stays a CiphertextProduct (a, b, c), which `+`, `-` and `relinearize` accept. rescale=False: the level
+    relinearize=False: a product of two ciphertexts stays a CiphertextProduct (a, b, c), which `+`, `-` and `relinearize` accept; combine it with rescale=False and
+    rescale in `relinearize(rescale=True)`, since rescaling three polynomials has an error sqrt(n) times as large. rescale=False: the level
     stays, the scale is the product of both scales. key: use this relinearization key instead of the engine's. Raises LevelExhaustedError,
     MissingKeyError, KeyMismatchError.
     """

@@ -43,10 +43,10 @@ def active() -> PublicEngine | None:
     return entered[-1] if entered else None
 
 
-def active_key_id() -> str | None:
-    """Key id of the active engine: part of the cache key of jitted functions."""
+def plan_token() -> tuple[str, bool] | None:
+    """What plans of jitted functions depend on: key id and bound policy of the active engine."""
     entered = _ENTERED.get()
-    return entered[-1].key_id if entered else None
+    return (entered[-1].key_id, entered[-1].bounds.strict) if entered else None
 
 
 def enter(engine: PublicEngine) -> None:

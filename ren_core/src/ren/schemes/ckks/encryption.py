@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ren.ops import Domain
 from ren.poly import Poly
+from ren.ring import RingSpec
 from ren.schemes.ckks.keys import PublicKey, SecretKey
 from ren.schemes.ckks.params import CKKSParams
 
@@ -25,7 +26,7 @@ def encrypt_with_secret(secret: SecretKey, message: Poly) -> tuple[Poly, Poly]:
     """(b, a) of a message over the chain at some level. Lazy."""
     ring, device = message.ring, message.device
     a = Poly.sample("uniform", None, ring, domain=Domain.NTT, device=device)
-    b = message + _error(secret.params, ring, device) - a * secret.reveal().limbs(0, ring.limbs)
+    b = message + _gaussian(secret.params, ring, device).ntt() - a * secret.reveal().limbs(0, ring.limbs)
     return b, a
 
 
@@ -33,15 +34,29 @@ def encrypt_with_public(key: PublicKey, message: Poly) -> tuple[Poly, Poly]:
     """(b, a) of a message over the chain at some level. Lazy."""
     limbs, device = message.ring.limbs + 1, message.device
     key_b, key_a = key.b.limbs(0, limbs), key.a.limbs(0, limbs)
-    ring = key_b.ring
-    u = Poly.sample("ternary", None, ring, device=device).ntt()
-    b = (key_b * u + _error(key.params, ring, device)).mod_down(1, add=message)
-    a = (key_a * u + _error(key.params, ring, device)).mod_down(1)
+    u = Poly.sample("ternary", None, key_b.ring, device=device).ntt()
+    b = _masked(key_b, u, _gaussian(key.params, key_b.ring, device)) + message
+    a = _masked(key_a, u, _gaussian(key.params, key_a.ring, device))
     return b, a
 
 
-def _error(params: CKKSParams, ring: object, device: str) -> Poly:
-    return Poly.sample("gaussian", params.sigma, ring, device=device).ntt()  # type: ignore[arg-type]
+def _masked(key: Poly, u: Poly, error: Poly) -> Poly:
+    """round((key u + error) / q_last); key and u in the NTT domain, the error in the coefficient domain.
+
+    What `(key * u + error.ntt()).rescale()` computes, with one transform per limb in place of two: the centred remainder modulo q_last is subtracted from the
+    error before that is transformed. The last limb is a product of its own, so that it alone is transformed back.
+    """
+    kept = key.ring.limbs - 1
+    moduli, last = key.ring.moduli[:kept], key.ring.moduli[kept]
+    product = key.limbs(kept, kept + 1) * u.limbs(kept, kept + 1)
+    rest = product.intt() + error.limbs(kept, kept + 1)
+    remainder = rest.mod_raise(moduli, "centred").limbs(1, kept + 1)
+    difference = (error.limbs(0, kept) - remainder).ntt()
+    return (key.limbs(0, kept) * u.limbs(0, kept) + difference) * pow(last, -1, key.ring.drop(1).modulus)
+
+
+def _gaussian(params: CKKSParams, ring: RingSpec, device: str) -> Poly:
+    return Poly.sample("gaussian", params.sigma, ring, device=device)
 
 
 def decrypt(secret: SecretKey, b: Poly, a: Poly, c: Poly | None = None) -> tuple[Poly, NDArray[np.float64], int]:
