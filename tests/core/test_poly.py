@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-
 from ren.errors import (
     DeviceMismatchError,
     DomainError,
@@ -237,7 +236,7 @@ def test_another_ring_device_or_type_names_both(xy):
     with pytest.raises(TypeError):
         np.ones(3) * x
     with pytest.raises(TypeError):
-        x < y
+        _ = x < y
     with pytest.raises(TypeError):
         bool(x)
     x._node.device = "elsewhere"

@@ -94,11 +94,9 @@ class Fuser:
                 break
         if home is None:
             home = Group(ring, domain, once)
-        for group in groups:  # what could not be merged must be in memory, if it is an operand
-            if group is not home and any(
-                isinstance(op, int) and op in group.members and op not in home.members for op in member.operands
-            ):
-                self._close(group)
+        for op in member.operands:  # what could not be merged must be in memory
+            if isinstance(op, int) and op not in home.members:
+                self.flush(op)
         member.operands = tuple(
             Span(cell := self._write(op), 0, cell.words) if isinstance(op, int) and op not in home.members else op
             for op in member.operands
