@@ -37,12 +37,6 @@ def context() -> PublicEngine:
     return entered[-1]
 
 
-def active() -> PublicEngine | None:
-    """The active engine or None."""
-    entered = _ENTERED.get()
-    return entered[-1] if entered else None
-
-
 def plan_token() -> tuple[str, bool] | None:
     """What plans of jitted functions depend on: key id and bound policy of the active engine."""
     entered = _ENTERED.get()

@@ -15,6 +15,7 @@ from ren.errors import MissingKeyError, ParametersMismatchError, SecretExportErr
 from ren.poly import Poly
 from ren.ring import RingSpec
 from ren.schemes.ckks import bounds, evaluator, key_generation, matrices, messages, polynomial, rotation
+from ren.schemes.ckks import levels as levelling
 from ren.schemes.ckks.bounds import BoundPolicy
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import enter, leave, remember, require_key
@@ -289,13 +290,13 @@ class PublicEngine:
         return evaluator.relinearize(self, x, rescale=rescale, key=key)
 
     def rescale(self, x: _E) -> _E:
-        return evaluator.rescale(self, x)
+        return levelling.rescale(self, x)
 
     def mod_drop(self, x: _E, levels: int = 1) -> _E:
-        return evaluator.mod_drop(self, x, levels)
+        return levelling.mod_drop(self, x, levels)
 
     def adjust(self, x: _E, level: int, scale: Scale | None = None) -> _E:
-        return evaluator.adjust(self, x, level, scale)
+        return levelling.adjust(self, x, level, scale)
 
     def assume_bound(self, x: _E, bound: float) -> _E:
         return evaluator.assume_bound(x, bound)

@@ -1,75 +1,39 @@
 """Arithmetic on ciphertexts: levels, scales and bounds are decided here, polynomials are combined lazily.
 
 Every function takes the engine (parameters, keys, policy) first. Those that carry out a Python operator return NotImplemented for operands they do not know.
-A value is handled as its list of parts: (b, a) of a Ciphertext, (b, a, c) of a CiphertextProduct, (m,) of a Plaintext.
+Values are handled as lists of polynomials (`ren.schemes.ckks.parts`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ren.engine.deferred import Deferred, deferred_call
 from ren.errors import EncodingError, LevelExhaustedError, UnsupportedOperandError
 from ren.ops import Op
 from ren.poly import Poly
-from ren.schemes.ckks import alignment, key_switching
-from ren.schemes.ckks.alignment import Adjustment, scaled_integer
+from ren.schemes.ckks import alignment, key_switching, levels
+from ren.schemes.ckks.alignment import scaled_integer
 from ren.schemes.ckks.batch import CiphertextBatch
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
 from ren.schemes.ckks.keys import RelinearizationKey
+from ren.schemes.ckks.parts import E, Encrypted, bound_product, build, like, parts
 from ren.schemes.ckks.plaintext import Plaintext, as_number, magnitude
 from ren.schemes.ckks.scale import Scale
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
 
-Encrypted = Ciphertext | CiphertextProduct
-_E = TypeVar("_E", Ciphertext, CiphertextProduct)
-Parts = tuple[Poly, ...]
 
-
-# -- values as parts -------------------------------------------------------------------------------------------------
-
-
-def parts(x: Encrypted | Plaintext) -> Parts:
-    """(b, a), (b, a, c) or (m,)."""
-    if type(x) is Ciphertext:
-        return x.b, x.a
-    if isinstance(x, Plaintext):
-        assert x.poly is not None
-        return (x.poly,)
-    return (x.b, x.a, x.c) if isinstance(x, CiphertextProduct) else (x.b, x.a)
-
-
-def build(p: Parts, level: int, scale: Scale, slots: int, key_id: str, bound: float, is_real: bool) -> Encrypted:
-    if len(p) == 2:
-        return Ciphertext(p[1], p[0], level, scale, slots, key_id, bound, is_real)
-    return CiphertextProduct(p[1], p[0], p[2], level, scale, slots, key_id, bound, is_real)
-
-
-def _like(x: _E, p: Parts, level: int, scale: Scale, bound: float) -> _E:
-    """A value of the type of x, with as many parts."""
-    return build(p, level, scale, x.slots, x.key_id, bound, x.is_real)  # type: ignore[return-value]
-
-
-def bound_product(a: float, b: float) -> float:
-    """a * b, where nothing times something unknown is nothing."""
-    product: float = deferred_call(_product, a, b)
-    return product
-
-
-def _product(a: float, b: float) -> float:
-    return a * b if a and b else 0.0
-
-
-def _apply(adjustment: Adjustment, p: Parts) -> Parts:
-    return p if adjustment.free and not adjustment.drop else tuple(map(adjustment.apply, p))
+# -- operands --------------------------------------------------------------------------------------------------------
 
 
 def _classify(engine: PublicEngine, x: Encrypted, other: Any, operation: str) -> Any:
-    """`other` as an Encrypted, an encoded Plaintext, or a number; arrays stay arrays (a list marks them). NotImplemented for the rest."""
+    """`other` as an encrypted value, a plaintext, a number, or an _Array; NotImplemented for the rest."""
     if isinstance(other, (Ciphertext, CiphertextProduct)):
         require_key(x.key_id, other.key_id, operation, "the second operand")
         return other
@@ -177,9 +141,9 @@ def rsub(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
     return result if result is NotImplemented else negate(engine, result)
 
 
-def negate(engine: PublicEngine, x: _E) -> _E:
+def negate(engine: PublicEngine, x: E) -> E:
     """-x. Level and scale unchanged."""
-    return _like(x, tuple(-p for p in parts(x)), x.level, x.scale, x.bound)
+    return like(x, tuple(-p for p in parts(x)), x.level, x.scale, x.bound)
 
 
 def _add_number(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: Any, operation: str) -> Encrypted:
@@ -205,7 +169,7 @@ def _sum(engine: PublicEngine, x: Encrypted, y: Encrypted | Plaintext, minus: bo
     level, scale = x.level, x.scale
     if y.level != level or y.scale != scale:
         plan = alignment.for_sum(engine.params, (level, scale), (y.level, y.scale), operation)
-        p, q, level, scale = _apply(plan.first, p), _apply(plan.second, q), plan.level, plan.scale
+        p, q, level, scale = levels.apply(plan.first, p), levels.apply(plan.second, q), plan.level, plan.scale
     bound = engine.check_bound(operation, x.bound + y.bound, level, scale, x.bound, y.bound)
     total = tuple(s - t if minus else s + t for s, t in zip(p, q, strict=False))
     if len(p) > len(q):
@@ -251,7 +215,7 @@ def multiply(
         )
     level = max(x.level, found.level) if isinstance(found, (Ciphertext, Plaintext)) and number is None else x.level
     if rescale:
-        require_level(engine, "multiply", level, x, found)
+        levels.require_level(engine, "multiply", level, x, found)
     if number is not None:
         return _multiply_number(engine, x, *number, rescale=rescale)
     if isinstance(found, _Array):
@@ -259,18 +223,18 @@ def multiply(
             found.values, x.level, alignment.partner_scale(engine.params, x.level, x.scale), x.slots
         )
     first, second, level, s, t = alignment.for_product(engine.params, (x.level, x.scale), (found.level, found.scale))
-    p, q = _apply(first, parts(x)), _apply(second, parts(found))
+    p, q = levels.apply(first, parts(x)), levels.apply(second, parts(found))
     scale = s * t
     bound = engine.check_bound("multiply", bound_product(x.bound, found.bound), level, scale, x.bound, found.bound)
     slots, is_real = max(x.slots, found.slots), x.is_real and found.is_real
     if isinstance(found, Plaintext):
         m = q[0]
         scaled = Ciphertext(p[1] * m, p[0] * m, level, scale, slots, x.key_id, bound, is_real)
-        return _rescaled(engine, scaled) if rescale else scaled
+        return levels.rescaled(engine, scaled) if rescale else scaled
     b, a, c = key_switching.tensor(p, q)
     if not relinearize:
         product = CiphertextProduct(a, b, c, level, scale, slots, x.key_id, bound, is_real)
-        return _rescaled(engine, product) if rescale else product
+        return levels.rescaled(engine, product) if rescale else product
     return _relinearized(engine, b, a, c, level, scale, slots, x.key_id, bound, is_real, rescale, key)
 
 
@@ -304,7 +268,7 @@ def _multiply_number(
         c = deferred_call(scaled_integer, value, factor)
         b, a = x.b * c, x.a * c
     product = Ciphertext(a, b, x.level, scale, x.slots, x.key_id, bound, x.is_real and not is_complex)
-    return _rescaled(engine, product) if rescale else product
+    return levels.rescaled(engine, product) if rescale else product
 
 
 def divide(engine: PublicEngine, x: Ciphertext, other: Any) -> Any:
@@ -318,8 +282,6 @@ def divide(engine: PublicEngine, x: Ciphertext, other: Any) -> Any:
         constant = Plaintext.const(value)
         return multiply(engine, x, constant if isinstance(value, Deferred) else value)
     if isinstance(found, _Array):
-        import numpy as np
-
         array = np.asarray(found.values)
         if not np.all(array):
             raise ZeroDivisionError(f"divide: the divisor is 0 at index {int(np.argmin(array != 0))}")
@@ -348,6 +310,13 @@ def power(engine: PublicEngine, x: Ciphertext, exponent: Any) -> Any:
         )
     if exponent == 0:
         return add(engine, multiply(engine, x, 0), 1)
+    depth = (exponent - 1).bit_length()
+    if depth > x.levels_left:
+        raise LevelExhaustedError(
+            f"power: exponent {exponent} needs {depth} levels; the ciphertext is at level {x.level}, levels left: {x.levels_left}",
+            subject="power",
+            hint="Use a smaller exponent, or parameters with more levels",
+        )
     done: dict[int, Ciphertext] = {1: x}
 
     def reach(k: int) -> Ciphertext:
@@ -360,34 +329,7 @@ def power(engine: PublicEngine, x: Ciphertext, exponent: Any) -> Any:
     return reach(exponent)
 
 
-# -- levels ----------------------------------------------------------------------------------------------------------
-
-
-def require_level(engine: PublicEngine, operation: str, level: int, *operands: Any) -> None:
-    """Raise LevelExhaustedError unless one more rescale is possible at `level`."""
-    if level < engine.params.levels:
-        return
-    at = ", ".join(
-        str(x.level)
-        for x in operands
-        if isinstance(x, (Ciphertext, CiphertextProduct, Plaintext)) and getattr(x, "scale", None) is not None
-    )
-    raise LevelExhaustedError(
-        f"{operation}: no level left. Operands at level {at}; the parameters have {engine.params.levels} levels, levels left: 0",
-        subject=operation,
-        hint=f"Use parameters with more levels (CKKSParams.for_(depth={engine.params.levels + 1}, ...)), or restructure the computation to multiply less in sequence",
-    )
-
-
-def rescale(engine: PublicEngine, x: _E) -> _E:
-    """Divide message and modulus by the last prime: level + 1, scale / prime."""
-    require_level(engine, "rescale", x.level, x)
-    return _rescaled(engine, x)
-
-
-def _rescaled(engine: PublicEngine, x: _E) -> _E:
-    scale = x.scale / engine.params.prime_dropped_at(x.level)
-    return _like(x, tuple(p.rescale() for p in parts(x)), x.level + 1, scale, x.bound)
+# -- after a product ----------------------------------------------------------------------------------------------
 
 
 def relinearize(
@@ -395,9 +337,9 @@ def relinearize(
 ) -> Ciphertext:
     """Two polynomials from three, by one key switch; a Ciphertext is returned as it is (or rescaled)."""
     if rescale:
-        require_level(engine, "relinearize", x.level, x)
+        levels.require_level(engine, "relinearize", x.level, x)
     if isinstance(x, Ciphertext):
-        return _rescaled(engine, x) if rescale else x
+        return levels.rescaled(engine, x) if rescale else x
     return _relinearized(engine, x.b, x.a, x.c, x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real, rescale, key)
 
 
@@ -423,42 +365,12 @@ def _relinearized(
     return Ciphertext(a, b, level, scale, slots, key_id, bound, is_real)
 
 
-def mod_drop(engine: PublicEngine, x: _E, levels: int = 1) -> _E:
-    """Drop `levels` primes without dividing: level + levels, same scale and message. Free."""
-    if isinstance(levels, bool) or not isinstance(levels, int) or levels < 0:
-        raise UnsupportedOperandError(f"mod_drop: levels must be an int >= 0, got {levels!r}", subject="mod_drop")
-    if levels == 0:
-        return x
-    if x.level + levels > engine.params.levels:
-        raise LevelExhaustedError(
-            f"mod_drop: {levels} levels from level {x.level}; levels left: {engine.params.levels - x.level}",
-            subject="mod_drop",
-            hint="Drop fewer levels",
-        )
-    bound = engine.check_bound("mod_drop", x.bound, x.level + levels, x.scale, x.bound)
-    return _like(x, tuple(p.mod_drop(levels) for p in parts(x)), x.level + levels, x.scale, bound)
+# -- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def adjust(engine: PublicEngine, x: _E, level: int, scale: Scale | None = None) -> _E:
-    """x at a deeper level with the given scale (None: the standard one), as automatic alignment brings it there.
-
-    Raises LevelExhaustedError when there is no accurate way, for example to a higher scale at the same level.
-    """
-    target = engine.params.scale_at(level) if scale is None else Scale.of(scale)
-    plan = alignment.adjustment(engine.params, x.level, x.scale, level, target)
-    if plan is None:
-        raise LevelExhaustedError(
-            f"adjust: no accurate way from level {x.level}, scale 2^{x.scale.log2:.6f} to level {level}, scale 2^{target.log2:.6f}",
-            subject="adjust",
-            hint="Choose a deeper level: changing a scale by less than an integer factor takes a rescale",
-        )
-    bound = engine.check_bound("adjust", x.bound, level, target, x.bound)
-    return _like(x, _apply(plan, parts(x)), level, target, bound)
-
-
-def assume_bound(x: _E, bound: float) -> _E:
+def assume_bound(x: E, bound: float) -> E:
     """x with `bound` in place of the worst case that was tracked."""
-    return _like(x, parts(x), x.level, x.scale, deferred_call(_usable_bound, bound))
+    return like(x, parts(x), x.level, x.scale, deferred_call(_usable_bound, bound))
 
 
 def _usable_bound(bound: Any) -> float:
@@ -467,6 +379,6 @@ def _usable_bound(bound: Any) -> float:
     return float(bound)
 
 
-def with_bound(x: _E, bound: float) -> _E:
+def with_bound(x: E, bound: float) -> E:
     """x with a bound that the caller has derived."""
-    return _like(x, parts(x), x.level, x.scale, bound)
+    return like(x, parts(x), x.level, x.scale, bound)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.errors import EncodingError
-from ren.schemes.ckks import alignment, evaluator, rotation
+from ren.schemes.ckks import alignment, evaluator, levels, rotation
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.keys import EvaluationKeySet
+from ren.schemes.ckks.parts import bound_product
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.scale import Scale
 
@@ -55,14 +56,14 @@ class LinearTransform:
             raise EncodingError(
                 f"linear_transform: prepared for {self.slots} slots, the ciphertext has {x.slots}", subject="slots"
             )
-        evaluator.require_level(engine, "linear_transform", self.level, x)
+        levels.require_level(engine, "linear_transform", self.level, x)
         for step in self.rotations:
             rotation.rotation_key(engine, x, step, keys)
         if (x.level, x.scale) != (self.level, self.scale):
-            x = evaluator.adjust(engine, x, self.level, self.scale)
+            x = levels.adjust(engine, x, self.level, self.scale)
         baby = sorted({k for _, group in self.terms for k, _ in group})
         rolled = dict(zip(baby, rotation.rotate_many(engine, x, baby, keys=keys), strict=True))
-        bound = evaluator.bound_product(x.bound, self.row_norm)
+        bound = bound_product(x.bound, self.row_norm)
         total: Ciphertext | None = None
         for giant, group in self.terms:
             inner: Ciphertext | None = None
@@ -73,7 +74,7 @@ class LinearTransform:
             moved = rotation.rotate(engine, evaluator.with_bound(inner, bound), giant, keys=keys)
             total = moved if total is None else evaluator.add(engine, total, moved)
         assert total is not None
-        result = evaluator.rescale(engine, total)
+        result = levels.rescale(engine, total)
         return Ciphertext(
             result.a,
             result.b,
@@ -116,7 +117,7 @@ def linear_transform(
 ) -> Ciphertext:
     """M x for a public matrix M: result[j] = sum_i M[j, i] x[i]; rows beyond the matrix give 0. Level + 1."""
     rotation.require_ciphertext(x, "linear_transform")
-    evaluator.require_level(engine, "linear_transform", x.level, x)
+    levels.require_level(engine, "linear_transform", x.level, x)
     return prepare(engine, matrix, level=x.level, scale=x.scale, slots=x.slots).apply(engine, x, keys=keys)
 
 
