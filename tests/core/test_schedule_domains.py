@@ -4,7 +4,6 @@ import itertools
 import random
 
 import pytest
-
 from ren.engine.schedule import domains, schedule
 from ren.engine.schedule.domains import Problem
 from ren.engine.schedule.normalise import normalise

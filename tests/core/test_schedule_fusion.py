@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from ren.engine.schedule import fuse, schedule
 from ren.engine.schedule.normalise import normalise
 from ren.gadget import KeyBuffer, decompose

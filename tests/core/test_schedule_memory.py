@@ -5,7 +5,6 @@ import random
 import threading
 
 import pytest
-
 from ren.backend.select import get_backend
 from ren.engine.memory import Block, _place, plan_memory
 from ren.engine.plan_cache import PLANS, PlanCache
