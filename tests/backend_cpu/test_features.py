@@ -47,9 +47,9 @@ def test_path_by_modulus(monkeypatch: pytest.MonkeyPatch, paths: frozenset[int],
 
 
 def test_compressed_tails_need_room_for_lost_bits() -> None:
-    n = 1 << 15
-    assert features.compressed_tail(n, (1 << 52) // 68)
-    assert not features.compressed_tail(n, (1 << 52) // 67 + 1)
+    n = 1 << 14
+    assert features.compressed_tail(n, (1 << 52) // 64)
+    assert not features.compressed_tail(n, (1 << 52) // 63 + 1)
     assert not features.compressed_tail(n // 2, 257)
 
 

@@ -112,6 +112,15 @@ class Em:
             s *= 2
         return cur
 
+    def prefetch(self, ptr: Value, index: Value, words: int) -> None:
+        """Ask for the cache lines of `words` words from word `index` on. Any address will do: a prefetch never faults."""
+        ty = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        hint = cgutils.get_or_insert_function(self.m, ty, "llvm.prefetch.p0")
+        read, keep, data = (ir.Constant(I32, v) for v in (0, 3, 1))
+        for line in range(0, words, 8):
+            at = self.at(ptr, self.b.add(index, self.i(line)))
+            self.b.call(hint, [self.b.bitcast(at, I8.as_pointer()), read, keep, data])
+
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def call(self, name: str, ret: ir.Type, args: Sequence[Value]) -> Value:
