@@ -388,6 +388,7 @@ def _prepare_rows() -> list[Row]:
                     Attr("source_role", "str", choices=(source,)),
                     Attr("scale_mode", "str", choices=SCALE_MODES),
                     results=_PLAINTEXT,
+                    check=rules.equal_scales if use == "add" else None,
                     handler=_HANDLERS + f"prepare_{use}",
                 )
             )
@@ -411,8 +412,8 @@ _CKKS = [
     _ckks("to_ntt", "Into the NTT domain, where products are formed.", _SOURCE, rules.to_ntt, "ntt"),
     _ckks("from_ntt", "Back into the coefficient domain.", _SOURCE, rules.from_ntt, "ntt"),
     _ckks("negate", "-x.", _SOURCE, rules.keep, "pointwise"),
-    _ckks("add", "x + y, of equal level and scale.", _PAIR, rules.add, "pointwise"),
-    _ckks("subtract", "x - y, of equal level and scale.", _PAIR, rules.add, "pointwise"),
+    _ckks("add", "x + y, of equal level and scale.", _PAIR, rules.add, "pointwise", check=rules.equal_scales),
+    _ckks("subtract", "x - y, of equal level and scale.", _PAIR, rules.add, "pointwise", check=rules.equal_scales),
     _ckks(
         "multiply",
         "x * y in three parts; scales multiply.",
@@ -437,6 +438,7 @@ _CKKS = [
         _WITH_PLAINTEXT,
         rules.add_plaintext,
         "pointwise",
+        check=rules.equal_scales,
     ),
     _ckks(
         "subtract_plaintext",
@@ -444,6 +446,7 @@ _CKKS = [
         _WITH_PLAINTEXT,
         rules.add_plaintext,
         "pointwise",
+        check=rules.equal_scales,
     ),
     _ckks(
         "multiply_plaintext",

@@ -267,7 +267,11 @@ def _state(type_: Attribute, error: float | None) -> InferredValueState:
     role = role_of(type_)
     if not isinstance(data, (EncryptedState, PlaintextState)):
         shown: Any = data
-        fields = {} if role is None else {k: getattr(shown, k) for k in shown.__slots__ if getattr(shown, k) not in (None, "")}
+        fields = (
+            {}
+            if role is None
+            else {k: getattr(shown, k) for k in shown.__slots__ if getattr(shown, k) not in (None, "")}
+        )
         return InferredValueState(role, str(type_), fields)
     known = {k: getattr(data, k) for k in data.__slots__ if getattr(data, k) is not None}
     common = {k: v for k, v in known.items() if k != "use"}

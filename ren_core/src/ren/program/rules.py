@@ -59,9 +59,20 @@ def _deeper(a: int | None, b: int | None) -> int | None:
 
 
 def _same_scale(a: SymbolicScale | None, b: SymbolicScale | None) -> SymbolicScale | None:
-    if a is not None and b is not None and a != b:
+    if a is None or b is None or a == b:
+        return a if a is not None else b
+    if not (a / b).has_numbers:
         raise RuleError(f"scales differ: {a} and {b}", "scale-mismatch")
-    return a if a is not None else b
+    # A scale given as a number may be that of an engine's level; `equal_scales` decides when there is one.
+    return b if a.has_numbers else a
+
+
+def equal_scales(types: tuple[Attribute, ...], attributes: Attributes, params: Any) -> tuple[str, str] | None:
+    """The check of sums: two known scales (canonical by now) are equal."""
+    a, b = (getattr(getattr(t, "data", None), "scale", None) for t in types[:2])
+    if a is None or b is None or a == b:
+        return None
+    return "scale-mismatch", f"scales differ: {a} and {b}"
 
 
 def _product(a: SymbolicScale | None, b: SymbolicScale | None) -> SymbolicScale | None:

@@ -75,6 +75,11 @@ class SymbolicScale:
         return result
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether a factor was given as a number, so that an engine decides what it equals."""
+        return any(k == "n" for k, _, _ in self.terms)
+
+    @property
     def deepest(self) -> int:
         """The largest level named, -1 for a plain number."""
         return max((b for k, b, _ in self.terms if k == "s"), default=-1)
