@@ -352,6 +352,16 @@ def test_a_value_without_a_living_engine_says_so(new_engine: Make) -> None:
     assert (orphan.to(server.device) * 2).key_id == key_id  # attached again by key id
 
 
+def test_a_public_engine_outlives_its_owner(new_engine: Make) -> None:
+    engine = new_engine()
+    x, server = engine.encrypt(engine.encode([0.5])), engine.public(relinearization=True)
+    del engine
+    assert (x * x).level == 1
+    with pytest.raises(MissingKeyError):
+        x.rotate(1)
+    assert server.key_id == x.key_id
+
+
 def test_engines_take_presets_and_refuse_other_things() -> None:
     engine = ckks.Engine("python-test", "reference")
     assert engine.params == ckks.CKKSParams.python_test() and engine.config is engine.params

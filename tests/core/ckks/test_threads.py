@@ -23,7 +23,7 @@ Make = Callable[..., ckks.Engine]
 FIRST_USE = """
 import threading, numpy as np
 from ren.schemes import ckks
-engine = ckks.keygen(ckks.CKKSParams.python_test(), "reference")
+engine = ckks.keygen(ckks.CKKSParams.python_test(), DEVICE)
 values = np.linspace(-1, 1, 64)
 x = engine.encrypt(engine.encode(values))
 barrier = threading.Barrier(16)
@@ -52,15 +52,36 @@ def run(code: str, timeout: float = 60) -> str:
     return done.stdout.strip()
 
 
-def test_first_use_by_sixteen_threads_in_a_fresh_process() -> None:
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_first_use_by_sixteen_threads_in_a_fresh_process(device: str) -> None:
     """microsoft/SEAL #216: a table built lazily by rotation was not synchronised."""
-    assert run(FIRST_USE) == "ok"
+    assert run(FIRST_USE.replace("DEVICE", repr(device))) == "ok"
 
 
 @pytest.mark.full
-def test_first_use_in_twenty_fresh_processes() -> None:
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_first_use_in_twenty_fresh_processes(device: str) -> None:
     for _ in range(20):
-        assert run(FIRST_USE) == "ok"
+        assert run(FIRST_USE.replace("DEVICE", repr(device))) == "ok"
+
+
+FORK = """
+import os, warnings, numpy as np
+warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
+from ren.schemes import ckks
+engine = ckks.keygen(ckks.CKKSParams.python_test(), "cpu")
+values = np.linspace(-1, 1, 64)
+x = engine.encrypt(engine.encode(values))
+(x * x).rotate(1).realize()
+child = os.fork()
+y = (x * x).rotate(1) + engine.encrypt(engine.encode(values))
+found = engine.decode(engine.decrypt(y))
+right = np.abs(found - np.roll(values**2, 1) - values).max() < 1e-6
+if child == 0:
+    os._exit(0 if right else 1)
+assert right and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("ok")
+"""
 
 
 def test_keys_are_made_once_by_many_threads(new_engine: Make) -> None:
@@ -190,3 +211,37 @@ def test_a_spawned_worker_needs_only_public_things(new_engine: Make) -> None:
     assert done.returncode == 0, done.stderr
     result = pickle.loads(bytes.fromhex(done.stdout)).to("reference")
     np.testing.assert_allclose(engine.decode(engine.decrypt(result), 2), [0.25, 0.0625], atol=1e-6)
+
+
+@needs_fork
+def test_kernels_run_in_a_forked_child() -> None:
+    """numba/numba #7872: a parallel kernel in the parent, then one in the child: a hang."""
+    assert run(FORK, timeout=30) == "ok"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads the resident size from /proc")
+@pytest.mark.parametrize("jitted", [False, True])
+def test_memory_stays_flat(jitted: bool) -> None:
+    """OpenMined/TenSEAL #317: memory grew by pass."""
+    code = MEMORY.replace("JIT", "ren.jit(f)" if jitted else "f")
+    early, late = map(float, run(code, timeout=300).split())
+    assert late < 1.05 * early
+
+
+MEMORY = """
+import numpy as np, ren
+from ren.schemes import ckks
+engine = ckks.keygen(ckks.CKKSParams.build(n=1024, levels=4, scale_bits=40, toy=True), "cpu")
+def f(x, y):
+    return (x * y).rotate(1) + x * 0.5
+g = JIT
+def resident():
+    return int(open("/proc/self/statm").read().split()[1])
+with engine:
+    x = ckks.encrypt(ckks.encode(np.linspace(-1, 1, 512)))
+    for i in range(500):
+        g(x, x + 0.25).realize()
+        if i in (50, 499):
+            print(resident())
+"""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _ENTERED: ContextVar[tuple[PublicEngine, ...]] = ContextVar("ren.ckks.entered", default=())
 _LOCK = threading.Lock()
-_LIVE: weakref.WeakValueDictionary[str, PublicEngine] = weakref.WeakValueDictionary()
+#: By key id, and whether the engine owns the key. An owner is preferred: it can make what a public engine lacks.
+_LIVE: weakref.WeakValueDictionary[tuple[str, bool], PublicEngine] = weakref.WeakValueDictionary()
 
 
 def context() -> PublicEngine:
@@ -54,11 +55,10 @@ def leave(engine: PublicEngine) -> None:
     _ENTERED.set(entered[:-1])
 
 
-def remember(engine: PublicEngine, *, replace: bool) -> None:
-    """Let values of this key id find `engine`. replace: also when an engine of the same key id is alive (one that holds more)."""
+def remember(engine: PublicEngine, *, owner: bool) -> None:
+    """Let values of this key id find `engine`, for as long as somebody else holds it."""
     with _LOCK:
-        if replace or engine.key_id not in _LIVE:
-            _LIVE[engine.key_id] = engine
+        _LIVE[engine.key_id, owner] = engine
 
 
 def engine_of(key_id: str, operation: str) -> PublicEngine:
@@ -76,7 +76,7 @@ def engine_of(key_id: str, operation: str) -> PublicEngine:
             subject=operation,
             hint="Enter the engine that made the value, or one loaded from its public part",
         )
-    found = _LIVE.get(key_id)
+    found = _LIVE.get((key_id, True)) or _LIVE.get((key_id, False))
     if found is None:
         raise NoContextError(
             f"{operation}: no engine with key {key_id} is alive in this process",

@@ -63,7 +63,7 @@ class PublicEngine:
         if evaluation_keys is not None:
             keys.add(evaluation_keys)
         self._start(params, device or public_key.device, keys, strict_bounds)
-        remember(self, replace=False)
+        remember(self, owner=False)
 
     def _start(self, params: CKKSParams, device: str, keys: KeyStore, strict_bounds: bool) -> None:
         self.params = params
@@ -377,7 +377,7 @@ class Engine(PublicEngine):
         owner = OwnerKeyStore(params, name, auto=auto_keys, budget=key_budget, seed=seed, secret=secret_key)
         self._owner = owner
         self._start(params, name, owner, strict_bounds)
-        remember(self, replace=True)
+        remember(self, owner=True)
 
     def __enter__(self) -> Engine:
         enter(self)
