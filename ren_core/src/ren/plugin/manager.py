@@ -28,13 +28,14 @@ from ren.plugin.discover import collapse, installed, normalise
 from ren.plugin.registry import CORE, Entry, Kind, Registrar, Registry
 from ren.plugin.report import PluginRecord, State
 
-#: Where Ren's own names live, for those who installed only some of its distributions.
+#: Which plugin of Ren has a name, and its folder with the extra, for those who installed only some of the distributions.
 _HOMES = {
-    (Kind.BACKEND, "cpu"): "ren_backend_cpu",
-    (Kind.BACKEND, "cuda"): "ren_backend_cuda[cuda]",
-    (Kind.FRONTEND, "torch"): "ren_frontend_torch[torch]",
-    (Kind.PASS, ""): "ren_passes",
+    (Kind.BACKEND, "cpu"): ("cpu", "ren_backend_cpu"),
+    (Kind.BACKEND, "cuda"): ("cuda", "ren_backend_cuda[cuda]"),
+    (Kind.FRONTEND, "torch"): ("torch", "ren_frontend_torch[torch]"),
 }
+#: The home of any pass, where there is none at all.
+_PASSES_HOME = ("passes", "ren_passes")
 
 ReadEntryPoints = Callable[[], Iterable[tuple[EntryPoint, str, str]]]
 
@@ -82,8 +83,10 @@ class PluginManager:
     def absence(self, kind: Kind, name: str) -> PluginError | MissingPluginError:
         """Why there is no `name`: the exception to raise, with what exists and what to do."""
         known = ", ".join(e.name for e in self.registry.all(kind)) or "none"
+        no_passes = kind is Kind.PASS and not self.registry.all(kind)
+        plugin, home = _PASSES_HOME if no_passes else _HOMES.get((kind, name), (name, None))
         withheld = [self._records[i] for i in self._withheld.get((kind, name), ())]
-        named = [r for r in self.records() if r.name == name and r not in withheld]
+        named = [r for r in self.records() if r.name in (name, plugin) and r not in withheld]
         if withheld or named:
             blamed = withheld or named
             why = "; ".join(
@@ -94,9 +97,6 @@ class PluginManager:
             error.__cause__ = next((r.cause for r in blamed if r.cause is not None), None)
             return error
         close = difflib.get_close_matches(name, [e.name for e in self.registry.all(kind)], n=1)
-        home = _HOMES.get((kind, name)) or (
-            _HOMES[kind, ""] if kind is Kind.PASS and not self.registry.all(kind) else None
-        )
         if home is not None:
             hint = f'Run in a clone of Ren: pip install -e "./{home}"'
         else:
