@@ -302,7 +302,7 @@ class Poly:
         if ring.limbs == x.ring.limbs:
             return self
         if x.op is _CONST:
-            part = deferred_call(lambda r: r[start:stop], x.recipe or x.params)
+            part = deferred_call(lambda r: r[start:stop], _residues(x))
             return Poly._of(_const_node(part, ring, x.domain, x.device))
         return Poly._of(Node(Op.LIMBS, (x,), (start, stop), ring, x.domain, x.device))
 
@@ -464,7 +464,7 @@ def realize(*polys: Poly) -> None:
 def _operation(op: Op, x: Node, y: Node) -> Node:
     if x.op is _CONST:
         if y.op is _CONST:
-            return _folded(_FOLDS[op], x, y.recipe or y.params, x.ring.moduli)
+            return _folded(_FOLDS[op], x, _residues(y), x.ring.moduli)
         domain = y.domain
     elif y.op is _CONST:
         domain = x.domain
@@ -491,8 +491,13 @@ def _const_node(residues: tuple[int, ...] | Deferred, ring: RingSpec, domain: Do
     return Node(_CONST, (), residues, ring, domain, device)
 
 
+def _residues(node: Node) -> Any:
+    """The residues of a constant, or how they are computed at each replay."""
+    return node.params if node.recipe is None else node.recipe
+
+
 def _folded(f: Any, x: Node, *args: Any) -> Node:
-    return _const_node(deferred_call(f, x.recipe or x.params, *args), x.ring, x.domain, x.device)
+    return _const_node(deferred_call(f, _residues(x), *args), x.ring, x.domain, x.device)
 
 
 def _negated(a: tuple[int, ...], moduli: tuple[int, ...]) -> tuple[int, ...]:

@@ -122,10 +122,10 @@ def capture_plan(
     implicit: Flat,
     options: JitOptions,
     name: str,
-) -> tuple[CapturedPlan, Any]:
-    """Call `fn` once on stand-ins for its arguments and record what it describes; the plan, and the result of this call.
+) -> CapturedPlan:
+    """Call `fn` once on stand-ins for its arguments and record what it describes.
 
-    Raises RuntimeError for what a plan cannot hold. Nothing is kept if anything raises.
+    Raises RuntimeError for what a plan cannot hold. Nothing of the call is kept, the arguments' memory included.
     """
     first = next_serial()
     stand_ins = _stand_ins(flat, options)
@@ -140,16 +140,14 @@ def capture_plan(
     around = {id(h._node): i for i, h in enumerate(implicit.handles)}
     nodes = [h._node for h in template.handles]
     _refuse_hidden(nodes, first, given.keys() | around.keys(), name)
-    sources: list[Callable[..., Any]] = []
     wanted: dict[str, list[Node]] = {}
-    for h in template.handles:
-        sources.append(_source(h, given, around, wanted, plan))
+    sources = [_source(h, given, around, wanted) for h in template.handles]
     donated = _donated(binder, values, flat, options) - {given[id(n)] for n in nodes if id(n) in given}
     for device, roots in wanted.items():
         plan.segments.append(_segment(roots, device, given, around, donated, options))
     plan.finish(template, sources, sorted(donated))
     manager().notify("ren_after_plan_captured", plan=plan)
-    return plan, plan.replay(flat, implicit)
+    return plan
 
 
 def _stand_ins(flat: Flat, options: JitOptions) -> list[Any]:
@@ -216,9 +214,7 @@ def _refuse_hidden(nodes: Sequence[Node], first: int, known: Set[int], name: str
             )
 
 
-def _source(
-    h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[str, list[Node]], captured: CapturedPlan
-) -> Callable[..., Any]:
+def _source(h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[str, list[Node]]) -> Callable[..., Any]:
     """Where one handle of the result comes from at each replay."""
     node: Node = h._node
     cls = type(h)
@@ -273,6 +269,7 @@ def _segment(
     dynamic = any(node.recipe is not None for node in normal.scalars)
     seeds = [node.seed for node in normal.randoms]
     overwritten = [(leaf, at) for leaf, at in bound if at in donated]
+    bound = [(leaf, at) for leaf, at in bound if at not in donated]
     backend = backend_of(device)
     if not (options.prune or overwritten):
         plan = PLANS.plan(normal.key, backend)

@@ -90,9 +90,10 @@ class JitFunction:
         call = self._look_at(args, kwargs)
         plan = self._store.get(call.key)
         if plan is None:
-            plan, result = capture_plan(
+            plan = capture_plan(
                 self.fn, self._binder, call.values, call.flat, call.implicit, self.options, _name(self.fn)
             )
+            result = plan.replay(call.flat, call.implicit)
             self._store.put(call.key, plan)
             return result
         scalars = call.flat.scalars

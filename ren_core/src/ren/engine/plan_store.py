@@ -72,7 +72,7 @@ class PlanStore:
                 f"ren.jit: {self.name} captured again a plan it had dropped: more than maxsize={self.maxsize} kinds of calls alternate. "
                 f"Raise maxsize, or pass what varies as a Poly or Plaintext.const(...); .explain(...) names the key field that differs.",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def clear(self) -> None:
