@@ -79,6 +79,16 @@ def test_decoding(lab: Any) -> None:
             ckks.decode(ckks.decrypt(y), length)
 
 
+def test_rounding_before_publication(lab: Any) -> None:
+    x = ckks.encrypt(ckks.encode([0.1, 0.30001, -0.7]))
+    found = ckks.decode(ckks.decrypt(x), 3, round_bits=4)
+    assert found.tolist() == [0.125, 0.3125, -0.6875]
+    z = ckks.decode(ckks.decrypt(ckks.encrypt(ckks.encode([0.1 - 0.7j]))), 1, round_bits=4)
+    assert z.tolist() == [0.125 - 0.6875j]
+    with pytest.raises(EncodingError, match="round_bits"):
+        ckks.decode(ckks.decrypt(x), round_bits=0.5)  # type: ignore[arg-type]
+
+
 def test_what_is_no_plaintext_or_ciphertext(lab: Any) -> None:
     x = lab.encrypt().ct
     for operation in (

@@ -214,6 +214,18 @@ def test_encoding_inside_is_a_constant(lab: Any) -> None:
         np.testing.assert_allclose(lab.open(f(x.ct)), x.exact * values + values, atol=1e-6)
 
 
+def test_a_plaintext_reached_in_a_hidden_way_is_refused(lab: Any) -> None:
+    class Model:
+        weights = ckks.encode(lab.values())
+
+    def look_up() -> Any:
+        return getattr(Model, "weigh" + "ts")
+
+    f = ren.jit(lambda x: x * look_up())
+    with pytest.raises(RuntimeError, match="ren.jit"):
+        f(lab.encrypt().ct)
+
+
 def test_decrypting_inside_is_refused_and_leaves_nothing_behind(lab: Any) -> None:
     f = ren.jit(lambda x: ckks.decrypt(x + 1))
     x = lab.encrypt()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ren
+from ren.errors import MemoryBudgetError
 from ren.schemes import ckks
 from ren.schemes.ckks import noise
 
@@ -29,6 +30,14 @@ def real_lab(engine: ckks.Engine, lab_of: Any) -> Any:
 def test_security(engine: ckks.Engine) -> None:
     assert engine.params.security_bits == 128 and not engine.params.toy
     assert (engine.num_slots, engine.params.levels, engine.params.scale_bits) == (16384, 16, 40)
+
+
+def test_all_rotation_keys_are_refused_before_the_first_is_made(engine: ckks.Engine) -> None:
+    each = engine.params.evaluation_key_bytes()
+    with pytest.raises(MemoryBudgetError, match=str(16383 * each)):
+        engine.rotation_keys(range(engine.num_slots))
+    rotations = engine.evaluation_keys.rotations
+    assert rotations is not None and len(rotations) < 10
 
 
 def test_every_operation(real_lab: Any) -> None:

@@ -76,9 +76,15 @@ def encode(
     return context().encode(values, msg_bound, level, scale, slots=slots)
 
 
-def decode(plaintext: Plaintext | PlaintextBatch, length: int | None = None, *, is_real: bool | None = None) -> Any:
+def decode(
+    plaintext: Plaintext | PlaintextBatch,
+    length: int | None = None,
+    *,
+    is_real: bool | None = None,
+    round_bits: int | None = None,
+) -> Any:
     """Decode with the active engine; see `PublicEngine.decode`."""
-    return context().decode(plaintext, length, is_real=is_real)
+    return context().decode(plaintext, length, is_real=is_real, round_bits=round_bits)
 
 
 def encrypt(plaintext: Plaintext | PlaintextBatch, key: PublicKey | SecretKey | None = None) -> Any:

@@ -223,12 +223,20 @@ class PublicEngine:
             )
         return messages.decrypt(self, x, secret_key)
 
-    def decode(self, plaintext: Any, length: int | None = None, *, is_real: bool | None = None) -> Any:
+    def decode(
+        self,
+        plaintext: Any,
+        length: int | None = None,
+        *,
+        is_real: bool | None = None,
+        round_bits: int | None = None,
+    ) -> Any:
         """The first `length` slots (None: all) as a NumPy array: float64 for real messages, complex128 otherwise.
 
-        is_real: None follows what is known of the message. Warns (ImaginaryPartWarning) when it drops imaginary parts that are no noise.
+        is_real: None follows what is known of the message. Warns (ImaginaryPartWarning) when it drops imaginary parts that are no noise. round_bits: round to
+        multiples of 2^-round_bits, which results must be before they are published (docs/explanation/threat-model.md).
         """
-        return messages.decode(self, plaintext, length, is_real)
+        return messages.decode(self, plaintext, length, is_real, round_bits)
 
     def encrypt_message(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.engine.capture import current, outside_capture
-from ren.errors import EncodingError, ImaginaryPartWarning, UnsupportedOperandError
+from ren.errors import CapacityError, EncodingError, ImaginaryPartWarning, UnsupportedOperandError
 from ren.poly import Poly
 from ren.schemes.ckks import encryption
 from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
@@ -79,7 +80,7 @@ def encode_constant(engine: PublicEngine, value: Any, level: int, scale: Scale) 
     integers = np.zeros(params.n)
     limit = engine.bounds.limit(level, scale)
     if abs(number) > limit:
-        raise EncodingError(
+        raise CapacityError(
             f"the constant {number!r} exceeds {limit:.6g}, what level {level} holds at scale {scale:.6e}",
             subject="value",
         )
@@ -99,8 +100,8 @@ def _plaintext(
     bound: float,
     is_real: bool,
 ) -> Plaintext:
-    # Public data: inside a captured function it becomes a constant of the plan.
-    with outside_capture():
+    # Inside a captured function it becomes a constant of the plan; what is encoded elsewhere must be passed to be seen by one.
+    with outside_capture() if current() is not None else contextlib.nullcontext():
         poly = Poly.from_float(integers, engine.params.ring_at(level), engine.device).ntt().realize()
     return Plaintext(poly, level, scale, slots, bound, is_real, engine.params.fingerprint)
 
@@ -154,10 +155,19 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     return Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
 
 
-def decode(engine: PublicEngine, plaintext: Any, length: int | None, is_real: bool | None) -> NDArray[Any]:
+def decode(
+    engine: PublicEngine, plaintext: Any, length: int | None, is_real: bool | None, round_bits: int | None
+) -> NDArray[Any]:
     """See `PublicEngine.decode`."""
+    if round_bits is not None:
+        if isinstance(round_bits, bool) or not isinstance(round_bits, int) or not -1000 <= round_bits <= 1000:
+            raise EncodingError(
+                f"decode: round_bits must be an int from -1000 to 1000, got {round_bits!r}", subject="round_bits"
+            )
+        values = decode(engine, plaintext, length, is_real, None)
+        return np.round(values * 2.0**round_bits) * 2.0**-round_bits
     if isinstance(plaintext, PlaintextBatch):
-        rows = [decode(engine, p, length, is_real) for p in plaintext.plaintexts]
+        rows = [decode(engine, p, length, is_real, None) for p in plaintext.plaintexts]
         return np.array(rows).reshape(plaintext.shape + rows[0].shape if rows else (*plaintext.shape, 0))
     if not isinstance(plaintext, Plaintext):
         raise UnsupportedOperandError(
