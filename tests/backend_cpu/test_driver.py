@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -147,6 +149,44 @@ def test_copies_check_their_range() -> None:
 
 def test_memory_is_aligned() -> None:
     assert all(BACKEND.alloc(words).address % 64 == 0 for words in (1, 7, 8, 1000, 4097))
+
+
+_RACE = """
+import threading
+import numpy as np
+from ren.engine.exec_unit import ExecUnit, Operand
+from ren.numtheory.primes import ntt_primes_below
+from ren.ring import RingSpec
+from ren_backend_cpu import tables
+from ren_backend_cpu.backend import CpuBackend
+n, backend, start, made, sums = 256, CpuBackend(), threading.Barrier(16), [], []
+built = tables.LimbTable.__init__
+def counted(self, *arguments):
+    made.append(arguments)
+    built(self, *arguments)
+tables.LimbTable.__init__ = counted
+moduli = tuple(next(ntt_primes_below(1 << bits, n)) for bits in (45, 50, 60))
+def work():
+    start.wait()
+    ring = RingSpec(n, moduli)
+    words = n * ring.limbs
+    memory = backend.alloc(words)
+    backend.copyin(memory, 0, np.arange(words, dtype=np.uint64))
+    x = Operand(0, 0, words)
+    backend.compile(ExecUnit("ntt", ring, (), (x,), (), (x,)))([(memory, 0), (memory, 0)])
+    sums.append(backend.copyout(memory, 0, words).tobytes())
+threads = [threading.Thread(target=work) for _ in range(16)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(len(sums), len(set(sums)), len(made))
+"""
+
+
+def test_first_uses_at_once_build_each_table_once() -> None:
+    """16 threads of a fresh process meet at a barrier before anything is compiled or tabulated."""
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", _RACE], capture_output=True, text=True, check=True, timeout=120)
+        assert run.stdout.split() == ["16", "1", "3"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

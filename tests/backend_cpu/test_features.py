@@ -93,6 +93,8 @@ assert (backend.copyout(m, 0, words) == x).all()
         ({"REN_CPU_FEATURES": "scalar"}, "scalar"),
         # A host that knows neither instruction: it must run, not end in an LLVM error.
         ({"NUMBA_CPU_NAME": "generic"}, "scalar"),
+        # numba removes every feature named avx..., fma stays
+        ({"NUMBA_ENABLE_AVX": "0"}, "scalar,float-strict,float-lazy"),
         ({"NUMBA_CPU_NAME": "znver2", "NUMBA_CPU_FEATURES": ""}, "scalar,float-strict,float-lazy"),
     ],
 )
@@ -106,6 +108,27 @@ def test_targets_without_instructions_run(environment: dict[str, str], paths: st
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == paths
+
+
+def test_without_compilation_the_backend_says_so() -> None:
+    code = "from ren_backend_cpu.backend import CpuBackend; CpuBackend()"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "BackendUnavailableError" in run.stderr
+    assert "NUMBA_DISABLE_JIT" in run.stderr
+
+
+def test_nothing_is_compiled_at_import() -> None:
+    code = (
+        "import ren_backend_cpu.backend, ren_backend_cpu.warmup\n"
+        "from ren_backend_cpu.kernels import drive, twiddles\n"
+        "from ren_backend_cpu.kernels.jit import Entry, HostFunction\n"
+        "functions = [f for m in (drive, twiddles) for f in vars(m).values() if isinstance(f, HostFunction)]\n"
+        "print(len(Entry.registry) > 20, len(functions) > 4, any(f.ready for f in [*Entry.registry.values(), *functions]))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "True", "False"]
 
 
 def test_the_plugin_module_is_light() -> None:

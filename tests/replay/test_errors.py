@@ -147,24 +147,28 @@ def test_a_donated_poly_raises_wherever_it_is_used():
         return x + y
 
     for _ in range(2):
-        x, y = P(1), P(2)
-        out = f(x, y)
-        uses = [
-            lambda: x + 1,
-            lambda: 1 - x,
-            lambda: y * x,
-            lambda: -x,
-            lambda: x == out,
-            lambda: x.tolist(),
-            lambda: x.ring,
-            lambda: f(x, y),
-            lambda: f(y, x),
-            lambda: bool(x),
-        ]
-        for use in uses:
-            with pytest.raises(DonatedError, match="donated to a jitted function at .*test_errors.py"):
-                use()
-        assert repr(x) == "<Poly donated>"
-        assert isinstance(x, Poly)
-        assert first(out) == 3
-        assert first(y) == 2
+        _check_donated(f)
+
+
+def _check_donated(f):
+    x, y = P(1), P(2)
+    out = f(x, y)
+    uses = [
+        lambda: x + 1,
+        lambda: 1 - x,
+        lambda: y * x,
+        lambda: -x,
+        lambda: x == out,
+        lambda: x.tolist(),
+        lambda: x.ring,
+        lambda: f(x, y),
+        lambda: f(y, x),
+        lambda: bool(x),
+    ]
+    for use in uses:
+        with pytest.raises(DonatedError, match="donated to a jitted function at .*test_errors.py"):
+            use()
+    assert repr(x) == "<Poly donated>"
+    assert isinstance(x, Poly)
+    assert first(out) == 3
+    assert first(y) == 2

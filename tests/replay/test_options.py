@@ -331,10 +331,9 @@ def test_donated_containers():
         return [p * 2 + y for p in pair]
 
     pair = [P(1), P(2)]
-    for i in range(3):
+    for _ in range(3):
         pair = f(pair, P(1))
     assert [first(p) for p in pair] == [15, 23]
-    del i
 
 
 # -- bounds

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numba.core.config as numba_config
 import numpy as np
 from numpy.typing import NDArray
 from ren.backend.protocol import Capabilities, CompiledUnit, GraphRunner
 from ren.engine.exec_unit import ExecUnit, Slot
-from ren.errors import KernelOperandError
+from ren.errors import BackendUnavailableError, KernelOperandError
 
 from ren_backend_cpu import cache, features, lower
 from ren_backend_cpu.driver import Runner, run_alone
@@ -25,6 +26,15 @@ class CpuBackend:
     """
 
     name = "cpu"
+
+    def __init__(self) -> None:
+        """Raises BackendUnavailableError where numba is told not to compile."""
+        if numba_config.DISABLE_JIT:
+            raise BackendUnavailableError(
+                "backend 'cpu' compiles its kernels, and NUMBA_DISABLE_JIT forbids it",
+                subject="NUMBA_DISABLE_JIT",
+                hint="Unset it, or use device='reference'",
+            )
 
     def capabilities(self) -> Capabilities:
         target = features.target()

@@ -27,6 +27,9 @@ from ren import config
 
 from ren_backend_cpu.features import target
 
+_NO_EFFECT = frozenset(
+    {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_DEBUG_CACHE", "NUMBA_DISABLE_PERFORMANCE_WARNINGS"}
+)
 _lock = threading.RLock()
 _folder: list[Path | None] = []  # empty until the first use
 
@@ -42,7 +45,11 @@ def digest() -> str:
     for path in sorted(root.rglob("*.py")):
         h.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     t = target()
-    h.update(repr((numba.__version__, llvmlite.__version__, t.cpu, sorted(t.features), sorted(t.paths))).encode())
+    # Variables that shape code (optimisation level, vectorisation, bounds checks, ...); the others do no harm but a second folder.
+    settings = sorted(kv for kv in os.environ.items() if kv[0].startswith("NUMBA_") and kv[0] not in _NO_EFFECT)
+    h.update(
+        repr((numba.__version__, llvmlite.__version__, t.cpu, sorted(t.features), sorted(t.paths), settings)).encode()
+    )
     return h.hexdigest()[:20]
 
 

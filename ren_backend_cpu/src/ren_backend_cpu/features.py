@@ -1,7 +1,7 @@
 """What the CPU that numba compiles for can do, and which arithmetic path a modulus takes on it.
 
 Decided before anything is compiled: an instruction that the target lacks ends in an LLVM fatal error that kills the process.
-The target is the host unless NUMBA_CPU_NAME or NUMBA_CPU_FEATURES say otherwise. REN_CPU_FEATURES restricts the paths
+The target is the host unless NUMBA_CPU_NAME, NUMBA_CPU_FEATURES or NUMBA_ENABLE_AVX say otherwise. REN_CPU_FEATURES restricts the paths
 further, which is how the tests run every path on one machine.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import llvmlite.binding as llvm
-import numba.core.config as numba_config
+from numba.core.registry import cpu_target
 from ren import config
 from ren.errors import ParameterError
 
@@ -52,17 +52,10 @@ def target() -> Target:
 
     Raises ParameterError for a REN_CPU_FEATURES that is unknown or that this CPU does not have.
     """
-    name = numba_config.CPU_NAME
-    listed = numba_config.CPU_FEATURES
-    if name is None and listed is None:
-        cpu = llvm.get_host_cpu_name()
-        features = frozenset(k for k, on in llvm.get_host_cpu_features().items() if on)
-        text = llvm.get_host_cpu_features().flatten()
-    else:
-        # LLVM does not tell what a CPU name implies, so only features written out count.
-        cpu = name or llvm.get_host_cpu_name()
-        text = listed if listed is not None else llvm.get_host_cpu_features().flatten()
-        features = frozenset(f[1:] for f in text.split(",") if f.startswith("+"))
+    # What numba hands to LLVM, its own variables applied. A CPU name implies features too, but LLVM does not tell which: only
+    # those written out count.
+    _, cpu, text = cpu_target.target_context.codegen().magic_tuple()
+    features = frozenset(f[1:] for f in text.split(",") if f.startswith("+"))
     fma = _lowers_fma(cpu, text)
     paths = {limb.SCALAR}
     if {"avx512f", "avx512dq"} <= features:

@@ -30,7 +30,8 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 _SCAN = re.compile(
-    r'"(?:[^"\\\n]+|\\.)*"|//[^\n]*|->|[\[({<]|[\])}>]|(?<![\w$.-])[su]?i(?P<width>\d{5,})\b|(?<![\w$.-])(?P<dims>\d+(?:x\d+)*)x|(?P<digits>\d{1000,})',
+    # Possessive: an unterminated string would otherwise be tried in every way of cutting it.
+    r'"(?:[^"\\\n]++|\\.)*+"|//[^\n]*|->|[\[({<]|[\])}>]|(?<![\w$.-])[su]?i(?P<width>\d{5,})\b|(?<![\w$.-])(?P<dims>\d+(?:x\d+)*)x|(?P<digits>\d{1000,})',
 )
 _ALIAS = re.compile(r"^[ \t]*([#!][\w$.-]+)[ \t]*=(.*)$", re.M)
 _ALIAS_USE = re.compile(r"[#!][\w$.-]+")

@@ -19,7 +19,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
 from ren.errors import ProgramParseError, ProgramVerifyError
 from ren.program import _xdsl
-from ren.program.dialect import REN, TORCH
+from ren.program.dialect import REN, TORCH, problem_of
 from ren.program.limits import DEFAULT_LIMITS, Limits, check_limits, line_column
 from ren.program.order import OrderError, check_order, walk
 
@@ -56,8 +56,10 @@ class RenContext(Context):
             raise ProgramVerifyError(f"more than {self._limits.unknown_names} distinct unknown names")
 
     def get_optional_op(self, name: str, *, dialect_stack: Sequence[str] = ()) -> type[Operation] | None:
+        if name == "builtin.unregistered":
+            raise ProgramVerifyError(f"illegal operation name {name!r}")
         if not _xdsl.known_op(self, name):
-            if name == "builtin.unregistered" or _ILLEGAL_NAME.search(name):
+            if _ILLEGAL_NAME.search(name):
                 raise ProgramVerifyError(f"illegal operation name {name[:80]!r}")
             self._count()
         return super().get_optional_op(name, dialect_stack=dialect_stack)
@@ -107,8 +109,9 @@ def parse_module(text: str, source: str, dialects: Iterable[Dialect] = (), limit
 
 
 def _parse(text: str, source: str, context: RenContext) -> ModuleOp:
-    parser = RenParser(context, text, source)
+    parser: RenParser | None = None
     try:
+        parser = RenParser(context, text, source)
         module = parser.parse_module()
     except ParseError as error:
         raise ProgramParseError(source, *line_column(text, error.span.start), error.msg) from None
@@ -141,6 +144,10 @@ def first_fault(module: Operation) -> tuple[Operation, str] | None:
     """The first operation that xDSL's verifier refuses, innermost, and why. Each operation is verified on its own, so that a fault does not
     print the whole module into the exception."""
     for op in walk(module):
+        # Ours first: it says more than "should be of base attribute".
+        problem = problem_of(op)
+        if problem is not None:
+            return op, f"{op.name}: {problem}"
         try:
             op.verify(verify_nested_ops=False)
         except (VerifyException, ValueError) as error:
@@ -149,8 +156,8 @@ def first_fault(module: Operation) -> tuple[Operation, str] | None:
     return None
 
 
-def _position(text: str, parser: RenParser) -> tuple[int, int]:
-    return line_column(text, min(parser.pos, len(text)))
+def _position(text: str, parser: RenParser | None) -> tuple[int, int]:
+    return (1, 1) if parser is None else line_column(text, min(parser.pos, len(text)))
 
 
 def _message(error: BaseException, name: str = "") -> str:

@@ -170,7 +170,8 @@ def _parts(text: str) -> int:
 
 def _bound(text: str) -> float:
     try:
-        value = float.fromhex(text)
+        # Printed in hexadecimal, which is exact; float.fromhex would read a decimal 1e3 as hexadecimal digits.
+        value = float.fromhex(text) if "0x" in text else float(text)
     except (ValueError, OverflowError):
         value = math.nan
     if not (value >= 0 and math.isfinite(value)):
