@@ -17,6 +17,7 @@ from ren.ring import RingSpec
 if TYPE_CHECKING:
     from ren.backend.buffer import Buffer
     from ren.engine.deferred import Deferred
+    from ren.engine.schedule.normalise import Signature
 
 #: Next creation number. Taken under the interpreter's own lock, so numbers are unique over threads.
 next_serial = _counter(1).__next__
@@ -29,6 +30,7 @@ class Node:
     seed: of a SAMPLE leaf, 32 bytes; None means "a fresh one at each replay" (ren.jit, random="fresh").
     recipe: of a CONST leaf whose residues follow from a run-time scalar of a captured function, else None.
     serial: creation number, rising: tells what a captured function made from what it reached.
+    signature: of a realized leaf, the scheduler's interned description of it once it was needed.
     pinned: made by `outside_capture` (keys): a captured function may reach it without being given it.
     """
 
@@ -45,6 +47,7 @@ class Node:
         "recipe",
         "realized",
         "serial",
+        "signature",
         "pinned",
         "__weakref__",
     )
@@ -76,6 +79,7 @@ class Node:
         self.recipe = recipe
         self.realized = realized
         self.serial = next_serial()
+        self.signature: Signature | None = None
         self.pinned = False
 
     @property

@@ -16,6 +16,7 @@ from ren.engine.plan_cache import PLANS
 from ren.engine.prune import split
 from ren.engine.run import backend_of
 from ren.engine.schedule import Static, normalise, schedule
+from ren.engine.schedule.normalise import leaf_signature
 from ren.engine.tree import Flat, Template, frozen, handle, rebuild
 from ren.engine.where import noted
 from ren.graph import Node, next_serial, postorder
@@ -76,7 +77,9 @@ class CapturedPlan:
         self.frozen_scalars = frozen(flat.scalars)
         self.segments: list[Segment] = []
         self._constants_dynamic = options.constants == "dynamic"
-        self._validate = options.validate
+        self._watch = checked.watcher(
+            options.validate
+        )  # the switches as they are now: reading them costs more than a small replay
         self._donated: list[int] = []
         self._template: Template | None = None
         self._sources: list[Callable[[Flat, Flat, Sequence[Any], list[list[Buffer]]], Any]] = []
@@ -96,13 +99,13 @@ class CapturedPlan:
         """Run the plan on the arguments of a call; a new result object with fresh buffers."""
         assert self._template is not None
         numbers = self.numbers(flat)
-        watch = checked.watcher(self._validate)
         try:
-            taken = [segment.run(flat, implicit, numbers, watch) for segment in self.segments]
+            taken = [segment.run(flat, implicit, numbers, self._watch) for segment in self.segments]
             handles = [source(flat, implicit, numbers, taken) for source in self._sources]
         finally:
-            for at in self._donated:
-                give_up(flat.handles[at])
+            if self._donated:
+                for at in self._donated:
+                    give_up(flat.handles[at])
         return self._template.build(handles, numbers)
 
 
@@ -237,9 +240,12 @@ def _source(h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[
     index = len(roots)
     roots.append(node)
     kind, count = node.kind, node.count
+    (ring, domain, device), buffer, signature = meta, Op.BUFFER, leaf_signature(node)
 
     def fresh(flat: Flat, implicit: Flat, numbers: Sequence[Any], taken: list[list[Buffer]]) -> Any:
-        return handle(cls, Node(Op.BUFFER, (), (), *meta, kind=kind, count=count, realized=taken[segment][index]))
+        leaf = Node(buffer, (), (), ring, domain, device, kind=kind, count=count, realized=taken[segment][index])
+        leaf.signature = signature
+        return handle(cls, leaf)
 
     return fresh
 

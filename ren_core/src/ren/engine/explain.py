@@ -9,14 +9,14 @@ from ren.engine.cost import Cost, unit_cost
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
 from ren.engine.plan import Plan
 from ren.engine.plan_store import PlanKey
+from ren.engine.schedule.normalise import Signature
 from ren.engine.tree import frozen
 
 if TYPE_CHECKING:
     from ren.engine.captured import CapturedPlan
     from ren.engine.jit import Call, JitFunction
 
-_SPEC_FIELDS = ("kind", "ring", "size", "domain", "device")
-_CONSTANT_FIELDS = ("kind", "ring", "constant value", "domain", "device")
+_CONSTANT_FIELDS = ("constant", "ring", "constant value", "domain", "device")
 
 
 def explain(function: JitFunction, call: Call) -> str:
@@ -61,12 +61,28 @@ def _parts(what: str, old: Sequence[Any], new: Sequence[Any], paths: Sequence[st
 def _field(path: str, old: Any, new: Any) -> str:
     if isinstance(old, int) and isinstance(new, int):
         return f"{path}: another pattern of repeated Polys"
-    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new) == len(_SPEC_FIELDS):
-        if (old[0] == "constant") != (new[0] == "constant"):
-            return f"{path}: {'a constant' if new[0] == 'constant' else 'no constant'} now"
-        names = _CONSTANT_FIELDS if new[0] == "constant" else _SPEC_FIELDS
-        return ", ".join(f"{path}: {name} {a!r} -> {b!r}" for name, a, b in zip(names, old, new, strict=True) if a != b)
+    before, now = _spec_fields(old), _spec_fields(new)
+    if before and now:
+        if before.keys() != now.keys():
+            return f"{path}: {'a constant' if 'constant' in now else 'no constant'} now"
+        return ", ".join(f"{path}: {name} {before[name]} -> {now[name]}" for name in now if before[name] != now[name])
     return f"{path}: {_readable(old)} -> {_readable(new)}"
+
+
+def _spec_fields(part: Any) -> dict[str, Any]:
+    """What the specification of a handle says, by name; empty for another part of a key."""
+    if isinstance(part, tuple) and part and part[0] == "constant":
+        return dict(zip(_CONSTANT_FIELDS, part, strict=True))
+    if isinstance(part, tuple) and part and isinstance(part[0], Signature):
+        signature, device = part
+        return {
+            "kind": signature.kind,
+            "ring": signature.ring,
+            "size": signature.words,
+            "domain": signature.domain,
+            "device": device,
+        }
+    return {}
 
 
 def _readable(part: Any) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ren.engine import capture
 from ren.engine.deferred import Deferred
+from ren.engine.schedule.normalise import leaf_signature
 from ren.gadget import Digits, KeyBuffer
 from ren.graph import Node
 from ren.ops import Op
@@ -239,15 +240,15 @@ class Flat:
                 parts[i] = self._spec(self.handles[parts[i - 1]])
         return tuple(parts)
 
-    def _spec(self, obj: Any) -> tuple[Any, ...]:
+    def _spec(
+        self, obj: Any
+    ) -> tuple[Any, ...]:  # kind, ring, size, type and domain of a realized value are its signature
         node: Node = obj._node
         if node.op is _CONST:
             if self._dynamic_constants:
                 return ("constant", node.ring, None, node.domain, node.device)
             return ("constant", node.ring, node.params, node.domain, node.device)
-        buffer = node.realized
-        assert buffer is not None
-        return (node.kind, node.ring, buffer.words, node.domain, node.device)
+        return (node.signature or leaf_signature(node), node.device)
 
 
 _CONST = Op.CONST

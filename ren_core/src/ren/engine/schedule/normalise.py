@@ -62,7 +62,7 @@ class Signature:
 #: Normalised form: for each node, operands first, its signature and the positions of its operands; then None and the positions of the roots.
 Key = tuple[Any, ...]
 
-_BUFFER, _CONST, _SAMPLE = Op.BUFFER, Op.CONST, Op.SAMPLE
+_BUFFER, _CONST, _POLY = Op.BUFFER, Op.CONST, Kind.POLY
 _INPUT, _CONSTANT, _SCALAR, _RANDOM = SlotKind.INPUT, SlotKind.CONSTANT, SlotKind.SCALAR, SlotKind.RANDOM
 
 
@@ -105,62 +105,74 @@ def intern(
     return found  # type: ignore[no-any-return]
 
 
+def _plain(ring: RingSpec) -> dict[tuple[Op, Domain], Signature]:
+    """Signatures of operations without parameters, by operation and domain: most nodes, so the look-up is short."""
+    return ring.__dict__.get("_plain_signatures") or ring.__dict__.setdefault("_plain_signatures", {})
+
+
+def intern_plain(op: Op, ring: RingSpec, domain: Domain, arity: int) -> Signature:
+    return _plain(ring).setdefault((op, domain), intern(op, (), ring, domain, arity=arity))
+
+
+def leaf_signature(node: Node) -> Signature:
+    """The signature of a realized node as an input: all that a plan depends on, apart from its device. Kept on the node."""
+    node.signature = intern(_BUFFER, (), node.ring, node.domain, node.kind, node.count, 0, _INPUT)
+    return node.signature
+
+
 def normalise(roots: Sequence[Node], constant: Callable[[Node], bool] | None = None) -> Normal:
     """The normalised form of the graph under `roots`. Iterative; linear time.
 
     constant: tells which realized leaves belong to the plan (CONSTANT slots) instead of being given at each run.
     """
-    where: dict[int, int] = {}
+    where: dict[Node, int] = {}
     flat: list[Any] = []
     inputs: list[Node] = []
     buffers: list[Buffer] = []
     scalars: list[Node] = []
     randoms: list[Node] = []
     stack = list(reversed(roots))
-    pop = stack.pop
+    pop, push, append = stack.pop, stack.append, flat.append
     while stack:
         node = stack[-1]
-        at = id(node)
-        if at in where:
+        if node in where:
             pop()
             continue
         args = node.args  # before `realized`: see Node.set_realized
         buffer = node.realized
         op = node.op
-        if op is _CONST:
-            where[at] = len(where)
-            flat.append(intern(op, (), node.ring, node.domain, role=_SCALAR))
+        if buffer is None and args:
+            waiting = False
+            for arg in reversed(args):  # the first operand comes to lie on top
+                if arg not in where:
+                    waiting = True
+                    push(arg)
+            if waiting:
+                continue
+            params = node.params
+            if params or node.kind is not _POLY:
+                append(intern(op, params, node.ring, node.domain, node.kind, node.count, len(args)))
+            else:
+                found = _plain(node.ring).get((op, node.domain))
+                append(found if found is not None else intern_plain(op, node.ring, node.domain, len(args)))
+            for arg in args:
+                append(where[arg])
+        elif op is _CONST:
+            append(intern(op, (), node.ring, node.domain, role=_SCALAR))
             scalars.append(node)
-            pop()
         elif buffer is not None:
-            where[at] = len(where)
-            role = _INPUT if constant is None or not constant(node) else _CONSTANT
-            flat.append(intern(_BUFFER, (), node.ring, node.domain, node.kind, node.count, 0, role))
+            if constant is None or not constant(node):
+                append(node.signature or leaf_signature(node))
+            else:
+                append(intern(_BUFFER, (), node.ring, node.domain, node.kind, node.count, 0, _CONSTANT))
             inputs.append(node)
             buffers.append(buffer)
-            pop()
-        elif op is _SAMPLE:
-            where[at] = len(where)
-            flat.append(intern(op, node.params, node.ring, node.domain, role=_RANDOM))
-            randoms.append(node)
-            pop()
         else:
-            missing = False
-            for arg in args:
-                if id(arg) not in where:
-                    if not missing:
-                        missing = True
-                        start = len(stack)
-                    stack.append(arg)
-            if missing:
-                stack[start:] = stack[start:][::-1]  # first operand first
-                continue
-            where[at] = len(where)
-            flat.append(intern(op, node.params, node.ring, node.domain, node.kind, node.count, len(args)))
-            for arg in args:
-                flat.append(where[id(arg)])
-            pop()
-    flat.append(None)
+            append(intern(op, node.params, node.ring, node.domain, role=_RANDOM))
+            randoms.append(node)
+        where[node] = len(where)
+        pop()
+    append(None)
     for root in roots:
-        flat.append(where[id(root)])
+        append(where[root])
     return Normal(tuple(flat), inputs, buffers, scalars, randoms)
