@@ -158,6 +158,20 @@ class TestFolder:
         assert found is not None
         assert found.stat().st_mode & 0o077 == 0
 
+    def test_folders_of_earlier_versions_are_removed_when_long_unused(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("REN_CACHE_DIR", str(tmp_path))
+        old, recent, foreign = tmp_path / f"cpu-{'0' * 20}", tmp_path / f"cpu-{'1' * 20}", tmp_path / "cpu-notes"
+        for path in (old, recent, foreign):
+            path.mkdir()
+            (path / "kernel.nbc").write_text("code")
+        for path in (old, foreign):
+            os.utime(path, (0, 0))
+        found = cache.folder()
+        assert not old.exists()
+        assert set(tmp_path.iterdir()) == {recent, foreign, found}
+
 
 def test_numba_keeps_its_own_folder_for_others() -> None:
     from numba.core import config

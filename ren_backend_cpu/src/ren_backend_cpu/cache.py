@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +33,8 @@ from ren_backend_cpu.features import target
 _NO_EFFECT = frozenset(
     {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_DEBUG_CACHE", "NUMBA_DISABLE_PERFORMANCE_WARNINGS"}
 )
+_KEPT_DAYS = 60
+
 _lock = threading.RLock()
 _folder: list[Path | None] = []  # empty until the first use
 
@@ -82,6 +87,14 @@ def _probe(path: Path) -> None:
         pass
 
 
+def _discard_unused(base: Path) -> None:
+    """Remove folders of earlier versions that no process has used for `_KEPT_DAYS`: each holds some megabytes."""
+    oldest = time.time() - _KEPT_DAYS * 86400
+    for path in base.glob("cpu-*"):
+        if re.fullmatch(r"cpu-[0-9a-f]{20}", path.name) and path.is_dir() and path.stat().st_mtime < oldest:
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def folder() -> Path | None:
     """The folder of this process's kernels, or None after one CacheWarning. Decided at the first call."""
     with _lock:
@@ -91,7 +104,11 @@ def folder() -> Path | None:
             try:
                 place = str(_base())
                 path = Path(place) / f"cpu-{digest()}"
+                new = not path.exists()
                 _probe(path)
+                os.utime(path)  # used now
+                if new:
+                    _discard_unused(path.parent)
             except (OSError, RuntimeError) as error:  # RuntimeError: expanduser without a home
                 path = None
                 warnings.warn(
