@@ -124,6 +124,28 @@ def test_key_switch_is_one_kernel_when_its_digits_have_one_user():
     assert a == a1
 
 
+def test_work_beside_a_group_joins_it_before_a_key_switch_asks_for_one_of_its_values():
+    wide = RING.extend(SPECIAL)
+    key = key_of(wide, 2)
+
+    def square(b, a, limbs):
+        x, y = 2 * b, 2 * a
+        index = [*range(limbs), 3, 4]
+        switched = decompose(a * y, 2, SPECIAL).product(key, index)
+        return [s.mod_down(3, add=p) - 1 for s, p in zip(switched, (b * x, b * y + a * x), strict=True)]
+
+    b, a = square(leaf(1), leaf(2), 3)
+    steps = steps_of(*square(b, a, 2))
+    kernels = [s.kernel for s in steps]
+    product = ["elementwise", "key_switch", "mod_down", "mod_down"]
+    assert kernels == [*product, *product, "elementwise", "elementwise"]
+    assert [len(s.outputs) for s in steps if s.kernel == "elementwise"] == [3, 3, 1, 1]
+    again = square(*square(leaf(1), leaf(2), 3), 2)
+    realize(*again)
+    one = square(*(p.realize() for p in square(leaf(1), leaf(2), 3)), 2)
+    assert [p.tolist() for p in again] == [p.tolist() for p in one]
+
+
 def test_a_key_round_trips_and_its_rows_are_views():
     wide = RING.extend(SPECIAL)
     rows = [(leaf(i, wide), Poly.const(i, wide)) for i in range(2)]

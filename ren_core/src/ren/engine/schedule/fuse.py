@@ -50,6 +50,13 @@ class Group:
         self.scalars: dict[Span, int] = {}
         self.pending: set[int] = set()  # members that something outside still needs
 
+    @property
+    def room(self) -> int:
+        """How many more values fit at most."""
+        if len(self.inputs) >= MAX_INPUTS or len(self.pending) >= MAX_OUTPUTS:
+            return 0
+        return MAX_INSTRUCTIONS - len(self.members)
+
 
 class Fuser:
     """total[v]: how often value v is used, roots included. emit: takes finished steps. write: the cell a value is stored in."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ren.engine.exec_unit import SlotKind
 from ren.engine.schedule.fuse import Fuser, Member, Operand
+from ren.engine.schedule.neighbours import ELEMENTWISE, Neighbours
 from ren.engine.schedule.steps import Cell, RootSpan, Span, Step, Steps
 from ren.engine.schedule.values import Ref, Root, Value, Values
 from ren.ops import Domain, Kind, Op
 from ren.ring import RingSpec
 
-_ELEMENTWISE = {Op.ADD: "add", Op.SUBTRACT: "sub", Op.NEGATE: "neg", Op.MULTIPLY: "mul"}
+_OPCODE = {Op.ADD: "add", Op.SUBTRACT: "sub", Op.NEGATE: "neg", Op.MULTIPLY: "mul"}
 #: (operation, constant first?) -> instruction with a scalar
 _SCALAR_FORM = {
     (Op.ADD, False): "addc",
@@ -46,13 +47,17 @@ class _Lowering:
         self._constants: dict[tuple[Ref, Domain], Cell] = {}
         self._seeds: dict[int, Cell] = {}
         self._fuser = Fuser(self.total, self.steps.append, lambda v: self._cell(v, 0))
+        self._neighbours = Neighbours(self.values, domains, self._available)
+        self._absorbing = False
         self._wanted = self._ranges()
         self._merged = self._merged_key_switches() if "key_switch" in kernels else frozenset()
 
     def run(self) -> Steps:
+        placed = self._neighbours.placed
         for index, value in enumerate(self.values):
-            if value.role is None and index not in self._merged:
+            if not placed[index] and index not in self._merged:
                 self._lower(index, value)
+                placed[index] = True
         self._fuser.flush_all()
         roots = [self._root(r) for r in self.roots]
         self._fuser.flush_all()
@@ -133,7 +138,7 @@ class _Lowering:
         if value.role is SlotKind.SCALAR:
             assert ring is not None
             return self._constant(ref, domain or Domain.COEFF, ring)
-        self._fuser.flush(ref.value)
+        self._emit_group(ref.value)
         cell = self._cell(ref.value, ref.part)
         if value.op is Op.SAMPLE and ref.value not in self._seeds:  # drawn where it is first needed, to be short-lived
             seed = self._seeds[ref.value] = Cell(SEED_WORDS, SlotKind.RANDOM, value.slot)
@@ -156,6 +161,33 @@ class _Lowering:
             found = self._other[ref.value, ref.part] = (out, lo)
         out, lo = found
         return Span(out, (ref.start - lo) * n, limbs * n)
+
+    def _available(self, ref: Ref, domain: Domain) -> bool:
+        """Whether a value that was lowered can be read in `domain` without a transform or draw that nobody asked for yet."""
+        if self.values[ref.value].op is Op.SAMPLE and ref.value not in self._seeds:
+            return False
+        return self.domains[ref.value] is domain or (ref.value, ref.part) in self._other
+
+    def _emit_group(self, value: int) -> None:
+        """Emit the group that computes `value`, if it is open, with the work beside it."""
+        group = self._fuser.open_group(value)
+        if group is None:
+            return
+        if not self._absorbing:
+            self._absorbing = True
+            while (room := group.room) > 0:
+                found = self._neighbours.ready_beside(group.members, room)
+                if found is None:
+                    break
+                for index in found:
+                    self._lower(index, self.values[index])
+                    self._neighbours.placed[index] = True
+                after = self._fuser.open_group(value)
+                if after is None:
+                    break
+                group = after
+            self._absorbing = False
+        self._fuser.flush(value)
 
     def _constant(self, ref: Ref, domain: Domain, ring: RingSpec) -> Span:
         """A constant polynomial written out."""
@@ -195,7 +227,7 @@ class _Lowering:
 
     def _lower(self, index: int, value: Value) -> None:
         op = value.op
-        if op in _ELEMENTWISE:
+        if op in ELEMENTWISE:
             self._elementwise(index, value)
         elif op is Op.AUTOMORPHISM:
             domain = self._domain_of(value, index)
@@ -250,7 +282,7 @@ class _Lowering:
             )
         else:
             member = Member(
-                index, _ELEMENTWISE[value.op], tuple(self._fusable(a, ring, domain, value.once) for a in value.args)
+                index, _OPCODE[value.op], tuple(self._fusable(a, ring, domain, value.once) for a in value.args)
             )
         self._fuser.add(member, ring, domain, value.once)
 

@@ -107,7 +107,8 @@ def intern(
 
 def _plain(ring: RingSpec) -> dict[tuple[Op, Domain], Signature]:
     """Signatures of operations without parameters, by operation and domain: most nodes, so the look-up is short."""
-    return ring.__dict__.get("_plain_signatures") or ring.__dict__.setdefault("_plain_signatures", {})
+    table: dict[tuple[Op, Domain], Signature] | None = ring.__dict__.get("_plain_signatures")
+    return table if table is not None else ring.__dict__.setdefault("_plain_signatures", {})
 
 
 def intern_plain(op: Op, ring: RingSpec, domain: Domain, arity: int) -> Signature:
