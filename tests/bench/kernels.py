@@ -3,7 +3,7 @@
     taskset -c 1 python tests/bench/kernels.py [filter]
 
 Each row is a plan of many equal units, so the cost of a call from Python vanishes. "hot": one limb again and again (second-level
-cache); "L=24": 24 limbs with tables of their own, one after the other. Samples are gated as in `timing`; a `~` marks rows without
+cache); "L=24": 24 limbs with tables of their own, one after the other. Transforms run in place. Samples are gated as in `timing`; a `~` marks rows without
 enough quiet ones.
 """
 
@@ -30,10 +30,12 @@ def _ring(log_n: int, bits: int, limbs: int) -> RingSpec:
     return RingSpec(n, tuple(islice(ntt_primes_below(1 << bits, n), limbs)))
 
 
-def _plan(ring: RingSpec, kernel: str, params: tuple[object, ...], inputs: int, outputs: int) -> Callable[[], None]:
+def _plan(
+    ring: RingSpec, kernel: str, params: tuple[object, ...], inputs: int, outputs: int, in_place: bool = False
+) -> Callable[[], None]:
     """A call that runs the unit `_REPEATS` times on one set of random operands."""
     words = ring.n * ring.limbs
-    operands = [Operand(k, 0, words) for k in range(inputs + outputs)]
+    operands = [Operand(0 if in_place else k, 0, words) for k in range(inputs + outputs)]
     unit = ExecUnit(kernel, ring, params, tuple(operands[:inputs]), (), tuple(operands[inputs:]))
     scratch = _BACKEND.scratch_words(unit)
     slots = [Slot(SlotKind.INPUT, words)] * (inputs + outputs)
@@ -86,7 +88,7 @@ def main() -> None:
     for name, shape, targets in _TRANSFORMS:
         for kernel, target in zip(("ntt", "intt"), targets, strict=True):
             ring = _ring(*shape)
-            make = lambda ring=ring, kernel=kernel: _plan(ring, kernel, (), 1, 1)  # noqa: E731
+            make = lambda ring=ring, kernel=kernel: _plan(ring, kernel, (), 1, 1, in_place=True)  # noqa: E731
             rows.append((f"{kernel} {name}", target, ring.limbs, ring.n, make))
     for name, shape, inputs, program, results, target in _PROGRAMS:
         ring = _ring(*shape)
