@@ -1,12 +1,15 @@
 """The opt-ins of ren.jit."""
 
 import os
+import signal
+import threading
 import warnings
 
 import pytest
 import ren
 from ren.engine import capture
 from ren.engine.deferred import Deferred, deferred_call
+from ren.engine.plan_cache import PLANS
 from ren.engine.pool import pool_of
 from ren.engine.run import backend_of
 from ren.poly import Poly
@@ -426,3 +429,31 @@ def test_replaying_checks_nothing_out_twice():
     for _ in range(10):
         f(x)
     assert pool.misses == before
+
+
+def test_a_child_forked_while_another_thread_holds_a_lock_can_replay():
+    @ren.jit
+    def f(x):
+        return x * x + 1
+
+    x = P(3)
+    f(x)
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with PLANS._lock, f._store._lock, pool_of(backend_of(x.device))._lock:
+            held.set()
+            release.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        good = first(f(x)) == 10 and first((x + 1) * x) == 12
+        os._exit(0 if good else 1)
+    release.set()
+    thread.join()
+    _, status = os.waitpid(child, 0)
+    assert status == 0

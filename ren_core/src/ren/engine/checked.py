@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ren.backend.buffer import Buffer as Buffer
 from ren.backend.protocol import Backend, View
 from ren.engine.debug import POISON, poisoning, validating
 from ren.engine.exec_unit import ExecUnit, Operand

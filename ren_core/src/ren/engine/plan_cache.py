@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 
 from ren.backend.protocol import Backend
+from ren.engine.locks import Guarded
 from ren.engine.plan import Plan, build_plan
 from ren.engine.schedule import Key
 
@@ -13,15 +13,15 @@ from ren.engine.schedule import Key
 MAX_PLANS = 512
 
 
-class PlanCache:
+class PlanCache(Guarded):
     """A bounded map from (backend, key) to Plan, safe from any thread. hits and misses are counted for tests and `explain`."""
 
     def __init__(self, maxsize: int = MAX_PLANS) -> None:
+        super().__init__()
         self.maxsize = maxsize
         self.hits = 0
         self.misses = 0
         self._plans: OrderedDict[tuple[int, Key], Plan] = OrderedDict()
-        self._lock = threading.Lock()
 
     def plan(self, key: Key, backend: Backend) -> Plan:
         """The plan for a normalised graph. Two threads that miss at once may both build it; one of the two equal plans is kept."""

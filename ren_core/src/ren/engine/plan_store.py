@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ren.engine.locks import Guarded
 
 if TYPE_CHECKING:
     from ren.engine.captured import CapturedPlan
@@ -28,10 +29,11 @@ class PlanKey(NamedTuple):
     scalars: Hashable
 
 
-class PlanStore:
+class PlanStore(Guarded):
     """Least recently used plans are dropped beyond maxsize. hits and misses count calls. Safe from any thread."""
 
     def __init__(self, maxsize: int | None, name: str) -> None:
+        super().__init__()
         self.maxsize = maxsize
         self.name = name
         self.plans: OrderedDict[PlanKey, CapturedPlan] = OrderedDict()
@@ -39,7 +41,6 @@ class PlanStore:
         self.misses = 0
         self._dropped: OrderedDict[int, None] = OrderedDict()
         self._warned = False
-        self._lock = threading.Lock()
 
     def get(self, key: PlanKey) -> CapturedPlan | None:
         """The plan for a call; counts it."""

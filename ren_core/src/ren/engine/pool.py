@@ -7,7 +7,6 @@ same thread (garbage collection), so returning is a single `deque.append`, which
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,6 +16,7 @@ import numpy as np
 from ren.backend.buffer import Buffer
 from ren.backend.protocol import Backend, Memory
 from ren.engine.debug import POISON, poisoning
+from ren.engine.locks import Guarded
 
 #: Smallest class, in words.
 _SMALLEST = 64
@@ -38,7 +38,7 @@ def _default_limit() -> int:
         return 1 << 27
 
 
-class Pool:
+class Pool(Guarded):
     """Free memory of one backend.
 
     hits, misses: how often `take` found a block or had to allocate (hits are approximate while several threads take at once).
@@ -46,6 +46,7 @@ class Pool:
     """
 
     def __init__(self, backend: Backend, limit_words: int | None = None) -> None:
+        super().__init__()
         self.backend = backend
         self.limit_words = _default_limit() if limit_words is None else limit_words
         self.hits = 0
@@ -53,7 +54,6 @@ class Pool:
         self.allocated_words = 0
         self._free: dict[int, deque[Memory]] = {}
         self._give: dict[int, Any] = {}
-        self._lock = threading.RLock()
 
     def take(self, words: int) -> Buffer:
         """A handle on uninitialised memory of `words` words. Its memory returns to the pool when the handle and all views of it are gone."""
@@ -108,16 +108,25 @@ def _poisoned_return(backend: Backend, free: deque[Memory], size: int) -> Any:
     return give
 
 
-_pools: WeakKeyDictionary[Backend, Pool] = WeakKeyDictionary()
-_pools_lock = threading.Lock()
+class _Pools(Guarded):
+    """The pool of each backend instance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: WeakKeyDictionary[Backend, Pool] = WeakKeyDictionary()
+
+    def make(self, backend: Backend) -> Pool:
+        with self._lock:
+            pool = self.known.get(backend)
+            if pool is None:
+                pool = self.known[backend] = Pool(backend)
+            return pool
+
+
+_pools = _Pools()
 
 
 def pool_of(backend: Backend) -> Pool:
     """The pool of a backend instance."""
-    pool = _pools.get(backend)
-    if pool is None:
-        with _pools_lock:
-            pool = _pools.get(backend)
-            if pool is None:
-                pool = _pools[backend] = Pool(backend)
-    return pool
+    pool = _pools.known.get(backend)
+    return pool if pool is not None else _pools.make(backend)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
+from ren.backend.buffer import Buffer
 from ren.backend.protocol import Backend
 from ren.engine import capture, checked
+from ren.engine.locks import Guarded
 from ren.engine.plan import Plan
 from ren.engine.plan_cache import PLANS
 from ren.engine.schedule import Normal, normalise
@@ -14,7 +15,18 @@ from ren.graph import Node
 from ren.numtheory.sampling import fresh_seed
 from ren.ops import Op
 
-_seed_lock = threading.Lock()
+
+class _Seeding(Guarded):
+    """Gives a SAMPLE leaf that lost its captured function one seed, however many threads ask."""
+
+    def seed(self, node: Node) -> bytes:
+        with self._lock:
+            if node.seed is None:
+                node.seed = fresh_seed()
+            return node.seed
+
+
+_seeding = _Seeding()
 
 
 def backend_of(device: str) -> Backend:
@@ -49,7 +61,7 @@ def compute(nodes: Sequence[Node], device: str) -> None:
             node.pinned = True
 
 
-def run_plan(plan: Plan, normal: Normal) -> list[checked.Buffer]:
+def run_plan(plan: Plan, normal: Normal) -> list[Buffer]:
     """Run a plan on the leaves of a graph of its shape."""
     seeds = [seed_of(node) for node in normal.randoms]
     return plan.run(normal.buffers, [node.params for node in normal.scalars], seeds, checked.watcher())
@@ -58,9 +70,4 @@ def run_plan(plan: Plan, normal: Normal) -> list[checked.Buffer]:
 def seed_of(node: Node) -> bytes:
     """The seed of a SAMPLE leaf. One without a seed belongs to a captured function; reached from outside it is drawn once, here."""
     seed = node.seed
-    if seed is None:
-        with _seed_lock:
-            if node.seed is None:
-                node.seed = fresh_seed()
-            seed = node.seed
-    return seed
+    return seed if seed is not None else _seeding.seed(node)
