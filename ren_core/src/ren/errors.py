@@ -304,6 +304,42 @@ class TraceError(ProgramError, RuntimeError):
         self.variable = variable
 
 
+class DataDependentError(TraceError):
+    """Python control flow, or a conversion to a Python number or text, that needs a value that is unknown while tracing."""
+
+    code = "data-dependent"
+
+
+class UnknownShapeError(TraceError):
+    """A question about the shape of a value whose shape is not declared."""
+
+    code = "unknown-shape"
+
+
+class InPlaceError(TraceError):
+    """A change in place that other names for the same memory would have to see, or of data made outside the traced function."""
+
+    code = "in-place"
+
+
+class TraceRandomnessError(TraceError):
+    """Random numbers drawn inside a traced function: they would be frozen into the program."""
+
+    code = "trace-randomness"
+
+
+class TrainingModeError(TraceError):
+    """A module, or a call, in training mode."""
+
+    code = "training-mode"
+
+
+class TraceLimitError(TraceError):
+    """A trace with more operations than max_ops."""
+
+    code = "trace-limit"
+
+
 class PassError(ProgramError, RuntimeError):
     """A pass or pipeline that failed, or that left a Program which does not verify."""
 
