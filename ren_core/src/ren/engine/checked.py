@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -64,11 +65,9 @@ def _deaths(plan: Plan) -> dict[int, list[Operand]]:
     arena = plan.layout.arena
     deaths: dict[int, list[Operand]] = {}
     for index, unit in enumerate(plan.units):
-        written = {o for o in (*unit.outputs, *unit.scratch) if o.slot == arena}
         for operand in {o for o in unit.operands if o.slot == arena}:
             if operand in unit.scratch or not _read_later(plan, index, operand):
                 deaths.setdefault(index, []).append(operand)
-        del written
     return deaths
 
 
@@ -90,6 +89,10 @@ def _on_reference(unit: ExecUnit, backend: Backend, views: list[View]) -> list[n
     from ren.backend.select import get_backend
 
     reference = get_backend("reference")
+    unit = replace(unit, scratch=())  # another backend's scratch
+    words = reference.scratch_words(unit)
+    if words:
+        unit = replace(unit, scratch=(Operand(0, 0, words),))
     bound: list[View] = []
     for operand in unit.operands:
         memory = reference.alloc(operand.words)
