@@ -85,7 +85,7 @@ class Poly:
     def const(cls, c: int, ring: RingSpec, device: str | None = None) -> Poly:
         """The constant polynomial c. It takes no memory and works in either domain."""
         _check_ring(ring)
-        return cls._of(_constant(c, ring, _device(device)))
+        return cls._of(_constant(c, ring.take(0, ring.limbs), _device(device)))
 
     @classmethod
     def zeros(cls, ring: RingSpec, device: str | None = None) -> Poly:
@@ -316,7 +316,7 @@ class Poly:
 
     def mod_down(self, k: int, add: Poly | None = None) -> Poly:
         """Divide by the product D of the last k moduli and drop them: (y - c) / D with y = x + P z and c the centred conversion of
-        the dropped limbs of y. k = 1 rounds exactly, ties up.
+        the dropped limbs of y. k = 1 rounds exactly, ties up. Where z has some of the dropped limbs, P goes first, then those.
 
         add: z, over the first moduli of this ring (at least the ones that are kept); P is the product of those z lacks. Where z has some
         of the dropped limbs, the result is that of dividing by P first and by those after (relinearization with its rescale).
@@ -481,7 +481,7 @@ def _residues_of(c: Any, moduli: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _constant(c: Any, ring: RingSpec, device: str) -> Node:
-    ring = ring.take(0, ring.limbs)
+    """ring: interned, as that of every node is."""
     return _const_node(deferred_call(_residues_of, c, ring.moduli), ring, _COEFF, device)
 
 
