@@ -7,6 +7,7 @@ means what it is used for. The accessors exist for speed: `op.operands` builds a
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 
 __all__ = [
     "PRINTING",
+    "STRING_PATTERN",
     "at_body",
     "block_ops",
     "gc_paused",
@@ -124,6 +126,9 @@ def known_type(context: Context, name: str) -> bool:
 def known_attr(context: Context, name: str) -> bool:
     return name in context._loaded_attrs
 
+
+#: MLIRLexer._unescaped_characters_regex with possessive quantifiers.
+STRING_PATTERN = re.compile(r'"((?:[^"\\\n\v\f]++|\\(?:["\\nt]|[0-9A-Fa-f]{2}))*+)"')
 
 #: Held while printing: xDSL removes the name of an unregistered operation for a moment.
 PRINTING = threading.Lock()

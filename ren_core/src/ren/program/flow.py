@@ -63,6 +63,9 @@ def flow_of(
             flow.types[argument] = _argument(flow, i, type_, params)
         for op in _xdsl.block_ops(block):
             _visit(flow, op, params)
+    if any(p.code == "level-exhausted" for p in flow.problems):
+        # A product that cannot be rescaled any more does not fit either: one cause, one finding.
+        flow.problems = [p for p in flow.problems if p.code != "over-capacity"]
     return flow
 
 

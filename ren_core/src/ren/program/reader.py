@@ -29,7 +29,10 @@ _REFUSED = re.compile(r"(?<![\w$.-])dense_resource\s*<")
 
 
 class RenLexer(MLIRLexer):
-    """Strings with non-ASCII characters stay strings (xDSL turns them into bytes, which other constraints then refuse)."""
+    """Strings with non-ASCII characters stay strings (xDSL turns them into bytes, which other constraints then refuse), and the pattern of a
+    string cannot backtrack (an unterminated one of 30 characters would take minutes)."""
+
+    _unescaped_characters_regex = _xdsl.STRING_PATTERN
 
     def _lex_string_literal(self, start_pos: int) -> MLIRToken:
         token = super()._lex_string_literal(start_pos)

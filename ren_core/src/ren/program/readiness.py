@@ -304,10 +304,14 @@ def _check_torch_call(op: Operation, target: str, handlers: _Handlers, findings:
         message = f"{target} is called on encrypted values: it was not understood by the frontend, and workspace['torch_handlers'] has no handler for it"
     elif not public:
         message = f"{target} is called on values of foreign types and workspace['torch_handlers'] has no handler for it"
-    elif is_audited(kind, target):
-        return
     else:
-        message = f"{target} is not among the audited public calls: bind workspace['torch_handlers'][{target!r}]"
+        try:
+            if is_audited(kind, target):
+                return
+            why = "is not among the audited public calls"
+        except Exception as error:  # noqa: BLE001 - a frontend that does not load must not break the report
+            why = f"cannot be looked up: the torch frontend fails with {type(error).__name__}: {error}"
+        message = f"{target} {why}; or bind workspace['torch_handlers'][{target!r}]"
     findings.add("missing-torch-handler", message, subject=target, op=op)
 
 
