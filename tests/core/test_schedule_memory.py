@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from ren.backend.select import get_backend
+from ren.engine.exec_unit import SlotKind
 from ren.engine.memory import Block, _place, plan_memory
 from ren.engine.plan_cache import PLANS, PlanCache
 from ren.engine.pool import Pool, pool_of, size_class
@@ -48,7 +49,7 @@ def test_blocks_alive_together_never_overlap(seed):
 
 
 def chain(kernels):
-    cells = [Cell(16) for _ in range(len(kernels) + 1)]
+    cells = [Cell(16, SlotKind.INPUT, 0), *(Cell(16) for _ in kernels)]
     return cells, [Step(k, RING, (), [Span(cells[i], 0, 16)], [cells[i + 1]]) for i, k in enumerate(kernels)]
 
 
@@ -213,3 +214,11 @@ def test_validation_names_the_unit(monkeypatch):
     plan.compiled_units()[at] = (faulty, operands)
     with pytest.raises(ValidationError, match=rf"unit {at} \(automorphism.*first at limb 1, position 1"):
         (P(1, 2) * P(3) + P(4)).automorphism(3).realize()
+
+
+def test_a_schedule_that_writes_twice_or_reads_too_early_is_refused():
+    cells, steps = chain(["ntt", "intt"])
+    with pytest.raises(AssertionError, match="intt at 0 reads"):
+        plan_memory(steps[::-1], [0, 0], 8)
+    with pytest.raises(AssertionError, match="ntt at 1 writes"):
+        plan_memory([steps[0], steps[0]], [0, 0], 8)

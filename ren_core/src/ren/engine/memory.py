@@ -60,8 +60,13 @@ def _blocks(steps: Sequence[Step], donated: Sequence[Cell]) -> dict[int, Block]:
     block_of = {id(c): Block(c.words, -1, last[id(c)], leaf=c) for c in donated if id(c) in last}
     forever = len(steps)
     for at, step in enumerate(steps):
+        for span in step.inputs:
+            if span.cell.kind in (SlotKind.TEMPORARY, SlotKind.OUTPUT) and id(span.cell) not in block_of:
+                raise AssertionError(f"schedule: {step.kernel} at {at} reads what no step wrote yet")
         dying = _dying(step, at, last, block_of) if step.kernel in IN_PLACE else []
         for cell in step.outputs:
+            if id(cell) in block_of:
+                raise AssertionError(f"schedule: {step.kernel} at {at} writes what an earlier step wrote")
             output = cell.kind is SlotKind.OUTPUT
             end = forever if output else last.get(id(cell), at)
             heir = next((b for b in dying if b.words == cell.words), None)

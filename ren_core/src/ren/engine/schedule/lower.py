@@ -54,10 +54,9 @@ class _Lowering:
 
     def run(self) -> Steps:
         placed = self._neighbours.placed
-        for index, value in enumerate(self.values):
+        for index in range(len(self.values)):
             if not placed[index] and index not in self._merged:
-                self._lower(index, value)
-                placed[index] = True
+                self._lower(index)
         self._fuser.flush_all()
         roots = [self._root(r) for r in self.roots]
         self._fuser.flush_all()
@@ -180,8 +179,7 @@ class _Lowering:
                 if found is None:
                     break
                 for index in found:
-                    self._lower(index, self.values[index])
-                    self._neighbours.placed[index] = True
+                    self._lower(index)
                 after = self._fuser.open_group(value)
                 if after is None:
                     break
@@ -225,7 +223,13 @@ class _Lowering:
 
     # -- operations
 
-    def _lower(self, index: int, value: Value) -> None:
+    def _lower(self, index: int) -> None:
+        """Lower one value: once, though lowering its operands may look for work beside them."""
+        self._neighbours.begun[index] = True
+        self._operation(index, self.values[index])
+        self._neighbours.placed[index] = True
+
+    def _operation(self, index: int, value: Value) -> None:
         op = value.op
         if op in ELEMENTWISE:
             self._elementwise(index, value)

@@ -19,7 +19,8 @@ _LOOKED_AT = 64
 
 
 class Neighbours:
-    """placed[v]: whether value v was given to a group or emitted. available: whether an operand is in memory in that domain."""
+    """begun[v], placed[v]: whether lowering value v has begun, and whether it is in a group or emitted. available: whether an
+    operand can be read in that domain."""
 
     def __init__(
         self, values: Sequence[Value], domains: Sequence[Domain | None], available: Callable[[Ref, Domain], bool]
@@ -28,6 +29,7 @@ class Neighbours:
         self._domains = domains
         self._available = available
         self.placed = [v.role is not None for v in values]
+        self.begun = self.placed.copy()
         self._users: list[list[int]] = [[] for _ in values]
         for i, v in enumerate(values):
             if v.op in ELEMENTWISE:
@@ -53,7 +55,7 @@ class Neighbours:
                 for user in users[at:]:
                     if looked == _LOOKED_AT:
                         return None
-                    if self.placed[user] or user in seen:
+                    if self.begun[user] or user in seen:
                         continue
                     looked += 1
                     seen.add(user)
@@ -76,6 +78,7 @@ class Neighbours:
             domain = self._domains[like]
             if (
                 v.op not in ELEMENTWISE
+                or self.begun[index]
                 or v.once is not model.once
                 or self._domains[index] is not domain
                 or v.ring != model.ring
@@ -104,6 +107,7 @@ class Neighbours:
         domain = self._domains[value]
         return (
             v.op is Op.MOD_DOWN
+            and not self.begun[value]
             and domain is not None
             and all(self.placed[a.value] and self._available(a, domain) for a in v.args)
         )
