@@ -1,6 +1,6 @@
 """Plugin of the PyTorch frontend. Imports nothing of PyTorch."""
 
-from ren.plugin import PluginInfo
+from ren.plugin import PluginInfo, Registrar, hookimpl
 
 PLUGIN = PluginInfo(
     name="torch",
@@ -8,5 +8,14 @@ PLUGIN = PluginInfo(
     requires=("torch",),
     extra="torch",
     summary="PyTorch frontend: trace a function into a Program",
-    pending="tracing of PyTorch functions is not there yet in this version",
 )
+
+
+@hookimpl
+def ren_register_frontends(registry: Registrar) -> None:
+    registry.add_frontend(
+        "torch",
+        "ren_frontend_torch.frontend:TorchFrontend",
+        array_adapter="ren_frontend_torch.arrays:to_tensor",
+        summary="PyTorch functions and modules",
+    )
