@@ -74,15 +74,13 @@ class JitApi:
             raise AttributeError(name)
         program = import_module("ren.program")
         if name in program.__all__:
-            value = getattr(program, name)
-        elif name in _FRONTEND_NAMES:
-            value = getattr(_frontend(_FRONTEND_NAMES[name]), name)
-        elif name.endswith("Pass"):
-            value = _pass_class(name)
-        else:
-            raise AttributeError(f"ren.jit has no attribute {name!r}")
-        self.__dict__[name] = value
-        return value
+            value = self.__dict__[name] = getattr(program, name)  # found directly from now on
+            return value
+        if name in _FRONTEND_NAMES:
+            return getattr(_frontend(_FRONTEND_NAMES[name]), name)
+        if name.endswith("Pass"):
+            return _pass_class(name)
+        raise AttributeError(f"ren.jit has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *import_module("ren.program").__all__, *_FRONTEND_NAMES, *_PASS_NAMES})
