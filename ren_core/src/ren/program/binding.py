@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.ir import Attribute, Block
 
 from ren.errors import ProgramArgumentError, ProgramInputError
@@ -18,7 +19,7 @@ from ren.program.machine import Many
 from ren.program.packing import logical_vector
 from ren.program.scales import SymbolicScale
 from ren.program.states import EncryptedState, PlaintextState
-from ren.program.types import EncryptedType, PlaintextType
+from ren.program.types import EncryptedType, MessageType, PlaintextType
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
@@ -83,6 +84,8 @@ def bind_roles(block: Block, values: list[Any], engine: PublicEngine | None) -> 
         name = argument.name_hint or f"arg{i}"
         if isinstance(argument.type, PlaintextType):
             types[i] = _plaintext(name, values[i], engine)
+        elif isinstance(argument.type, MessageType):
+            _check_message(name, values[i], argument.type.data.shape)
         elif isinstance(argument.type, EncryptedType):
             assert engine is not None
             state = argument.type.data
@@ -93,6 +96,18 @@ def bind_roles(block: Block, values: list[Any], engine: PublicEngine | None) -> 
                 values[i] = value
                 types[i] = _actual_type(value, state, engine)
     return Bound(values, types, tuple(to_encrypt))
+
+
+def _check_message(name: str, value: Any, declared: tuple[int, ...] | None) -> None:
+    if declared is None:
+        return
+    shape = tuple(getattr(value, "shape", None) or np.shape(value))
+    if shape != declared:
+        raise ProgramInputError(
+            f"input {name} has shape {shape}, shape {declared} is declared",
+            subject=name,
+            hint=f"Trace it again with message(shape={shape})",
+        )
 
 
 def _plaintext(name: str, value: Any, engine: PublicEngine | None) -> Attribute:

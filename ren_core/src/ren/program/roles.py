@@ -26,7 +26,7 @@ class InputSpec:
 
     level: rescales used by the value, from 0. scale: a number or an exact ckks Scale; None is the engine's scale for that level. slots: "full", a number of elements, or a
     logical shape. batch_mode: "none" or "any" leading axes. bound: largest absolute value, if promised. All of these belong to encrypted
-    inputs, static_value to static ones.
+    inputs, static_value to static ones, shape (of the array) to messages.
 
     Raises InputSpecError (a ValueError), for a wrong type InputSpecTypeError (also a TypeError).
     """
@@ -38,6 +38,7 @@ class InputSpec:
     batch_mode: BatchMode = "none"
     static_value: StaticValue = None
     bound: float | None = None
+    shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -52,6 +53,12 @@ class InputSpec:
                     subject=set_fields[0],
                     hint="It belongs to encrypted(...)",
                 )
+        if self.shape is not None:
+            if self.role != "message":
+                raise InputSpecError(
+                    f"a {self.role} input has no shape", subject="shape", hint="encrypted inputs have slots="
+                )
+            object.__setattr__(self, "shape", _checked_shape(self.shape))
         if self.role == "static":
             _check_static(self.static_value)
         elif self.static_value is not None:
@@ -100,9 +107,12 @@ def encrypted(
     return InputSpec("encrypted", level, scale, slots, batch_mode, None, bound)
 
 
-def message() -> InputSpec:
-    """Public data: arrays, tensors, numbers. It may go through any public computation before it meets an encrypted value."""
-    return InputSpec("message")
+def message(*, shape: tuple[int, ...] | None = None) -> InputSpec:
+    """Public data: arrays, tensors, numbers. It may go through any public computation before it meets an encrypted value.
+
+    shape: of the array, () for a number, where tracing has to know it: a matrix that multiplies an encrypted vector, questions such as len(w).
+    """
+    return InputSpec("message", shape=shape)
 
 
 def plaintext() -> InputSpec:
@@ -140,6 +150,15 @@ def _positive(name: str, value: Any) -> float:
     if not math.isfinite(number) or number <= 0:
         raise InputSpecError(f"{name} must be finite and positive, got {value!r}", subject=name)
     return number
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    axes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    if any(isinstance(a, bool) or not isinstance(a, int) for a in axes):
+        raise InputSpecTypeError(f"shape must be a tuple of ints, got {shape!r}", subject="shape")
+    if any(a < 0 for a in axes):
+        raise InputSpecError(f"shape has a negative axis: {shape!r}", subject="shape")
+    return axes
 
 
 def _checked_slots(slots: Any) -> SlotExtent:
