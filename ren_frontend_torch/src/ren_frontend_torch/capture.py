@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.fx as fx
-
 from ren.errors import ProgramArgumentError, ProgramInputError
 from ren.program import Diagnostic, Program
 from ren.program.binding import bind_names
 from ren.program.layout import Layout
 from ren.program.literals import OperandRef
 from ren.program.types import EncryptedType
+
 from ren_frontend_torch.inputs import Inputs, filled
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-
 from ren.program import build, types
 from ren.program.layout import Layout
 from ren.program.literals import Named, OperandRef, encode
 from ren.program.states import EncryptedState
 from ren.program.types import EncryptedType, MessageType, PlaintextType
+from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
 from ren_frontend_torch import lookup
 from ren_frontend_torch.handles import Handle
 
@@ -141,7 +141,8 @@ class Emitter:
             result = known
         else:
             meta = _meta_result(kind, target, literal_args, literal_kwargs, operands)
-            result = message_type(meta)
+            exact = all(isinstance(v.type, MessageType) and v.type.data.dtype is not None for v in operands)
+            result = message_type(meta, exact)
         return self.build("torch.call", operands, attributes, [result]), meta
 
     def public(self, kind: str, target: str, *args: Any, **kwargs: Any) -> SSAValue:
@@ -201,10 +202,10 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def message_type(meta: Any) -> Attribute:
-    """The type of public data like `meta`."""
+def message_type(meta: Any, exact: bool) -> Attribute:
+    """The type of public data like `meta`. exact: its dtype is known too."""
     if isinstance(meta, torch.Tensor):
-        return types.message(tuple(meta.shape), dtype_name(meta.dtype))
+        return types.message(tuple(meta.shape), dtype_name(meta.dtype) if exact else None)
     return types.message()
 
 
@@ -213,9 +214,9 @@ def _meta_result(kind: str, target: str, args: list[Any], kwargs: dict[str, Any]
     tensors = []
     for value in operands:
         state = value.type.data if isinstance(value.type, MessageType) else None
-        if state is None or state.shape is None or state.dtype is None or not lookup.is_audited(kind, target):
+        if state is None or state.shape is None or not lookup.is_audited(kind, target):
             return None
-        tensors.append(torch.empty(state.shape, dtype=lookup.dtype(state.dtype), device="meta"))
+        tensors.append(torch.empty(state.shape, dtype=lookup.dtype(state.dtype or "float64"), device="meta"))
     try:
         return lookup.call(kind, target, _filled(tuple(args), tensors), _filled(kwargs, tensors))
     except Exception:

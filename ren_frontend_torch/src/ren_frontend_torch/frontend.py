@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ren.program.literals import Named
+
 from ren_frontend_torch import lookup
 from ren_frontend_torch.capture import CaptureResult
 from ren_frontend_torch.trace import trace

@@ -8,17 +8,17 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
+from ren.errors import InPlaceError, TraceError, TraceRandomnessError
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ren.errors import InPlaceError, TraceError, TraceRandomnessError
 from ren_frontend_torch.locations import user_source
 
 
-class PublicWork(TorchDispatchMode):
+class PublicWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees all work on real tensors: refuses random draws, and changes of tensors that were made outside, at the line that asked for them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         #: Set while the tracer itself works.
         self.paused = False
         self.refused: TraceError | None = None

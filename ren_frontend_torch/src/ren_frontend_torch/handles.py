@@ -6,18 +6,19 @@ Handles that share memory in PyTorch (views) share a `Storage`; those are not ch
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from ren.errors import DataDependentError, InPlaceError, TraceError
 from torch.fx.node import Node
 from torch.fx.proxy import Proxy
 
-from ren.errors import DataDependentError, InPlaceError, TraceError
 from ren_frontend_torch.locations import user_source, variable_of
-from ren_frontend_torch.targets import PROPERTIES
+from ren_frontend_torch.targets import BINARY, PROPERTIES, words
 
 if TYPE_CHECKING:
     from ren_frontend_torch.tracer import Tracer
@@ -41,7 +42,7 @@ class Handle(Proxy):
     """Stands for a tensor while a function is traced. `isinstance(handle, torch.Tensor)` is true."""
 
     # Without this, code that tests for tensors would silently take its other branch.
-    __class__ = property(lambda self: torch.Tensor)  # type: ignore[assignment]
+    __class__ = property(lambda self: torch.Tensor)
     # NumPy arrays and scalars on the left leave the operation to the handle.
     __array_ufunc__ = None
     node: Node
@@ -53,9 +54,9 @@ class Handle(Proxy):
 
     @classmethod
     def __torch_function__(
-        cls, orig_method: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls, orig_method: Any, types: Any, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = args or (), kwargs or {}
         tracer = _tracer_in(args) or _tracer_in(kwargs)
         if tracer is None:
             raise TraceError("a traced value reached PyTorch in a place where tracing cannot follow it")
@@ -81,11 +82,11 @@ class Handle(Proxy):
     def __bool__(self) -> bool:
         self.refuse("a truth test (if, while, assert, and, or, not, in)", _BRANCH)
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Any]:
         several = self.tracer.several.get(self.node)
-        if several is not None:
-            return iter([self[i] for i in range(several)])
-        self.refuse("iteration", "Use whole-tensor operations, or index what is needed")
+        if several is None:
+            self.refuse("iteration", "Use whole-tensor operations, or index what is needed")
+        return iter([self.tracer.call("function", operator.getitem, (self, i), {}) for i in range(several)])
 
     def __int__(self) -> int:
         self.refuse("int()", _NUMBER)
@@ -142,7 +143,7 @@ class Handle(Proxy):
         return self.tracer.rank(self)
 
     def numel(self) -> int:
-        return self.shape.numel()
+        return math.prod(self.tracer.shape(self))
 
     ndimension, nelement = dim, numel
 
@@ -167,7 +168,7 @@ class Handle(Proxy):
 
     # -- attributes --------------------------------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:  # type: ignore[override]
+    def __getattr__(self, name: str) -> Any:
         answer = _QUESTIONS.get(name)
         if answer is not None:
             return answer(self)
@@ -181,7 +182,7 @@ class Handle(Proxy):
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
         return partial(self.tracer.method, name, self)
 
-    def keys(self) -> Any:  # type: ignore[override]
+    def keys(self) -> Any:
         raise AttributeError("'Tensor' object has no attribute 'keys'")
 
 
@@ -254,13 +255,12 @@ def _in_place(function: Any) -> Callable[..., Any]:
     return apply
 
 
-_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
-for _name in _BINARY:
+for _name in BINARY:
     _function = getattr(operator, _name + "_" if _name in ("and", "or") else _name)
     setattr(Handle, f"__{_name}__", _operator(_function))
     setattr(Handle, f"__r{_name}__", _reflected(_function))
     setattr(Handle, f"__i{_name}__", _in_place(_function))
-for _name in "neg pos abs invert lt le eq ne gt ge getitem".split():
+for _name in words("neg pos abs invert lt le eq ne gt ge getitem"):
     setattr(Handle, f"__{_name}__", _operator(getattr(operator, _name)))
 # Defining __eq__ does not take away the identity hash of tensors.
 Handle.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-
 from ren.errors import InputSpecError, InputSpecTypeError, TraceError
 from ren.program import InputSpec
 from ren.program.literals import LiteralError, encode
+
 from ren_frontend_torch.emit import number
 
 _P = inspect.Parameter
@@ -72,7 +72,7 @@ class Inputs:
             if parameter.kind is _P.VAR_POSITIONAL:
                 args.extend(values.get(name, ()))
             elif parameter.kind is _P.POSITIONAL_ONLY or (variadic and parameter.kind is _P.POSITIONAL_OR_KEYWORD):
-                args.append(values[name] if name in values else parameter.default)
+                args.append(values.get(name, parameter.default))
             elif name in values:
                 kwargs[name] = values[name]
         kwargs.update({n: v for n, v in values.items() if n not in self.signature.parameters})

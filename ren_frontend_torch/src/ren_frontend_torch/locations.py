@@ -6,9 +6,8 @@ import os
 import sys
 from types import CodeType, FrameType, TracebackType
 
-import torch
-
 import ren
+import torch
 
 #: Frames of these packages are not the user's.
 _HIDDEN = tuple(os.path.dirname(str(f)) + os.sep for f in (torch.__file__, ren.__file__, __file__))

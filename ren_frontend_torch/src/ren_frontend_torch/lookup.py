@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as functional
-
 from ren.program.literals import Named
+
 from ren_frontend_torch import targets
 
 _SPACES: dict[str, Any] = {
@@ -106,8 +106,8 @@ def name_of(function: Callable[..., Any]) -> str:
         hit = _names.get(id(function))
         if hit is not None:
             return hit[1]
-    word = getattr(function, "__qualname__", None) or getattr(function, "__name__", type(function).__name__)
+    word = str(getattr(function, "__qualname__", None) or getattr(function, "__name__", type(function).__name__))
     module = getattr(function, "__module__", None)
-    if module in ("torch._C._nn", "torch._VF", None) or module.startswith("torch._C"):
+    if not isinstance(module, str) or module == "torch._VF" or module.startswith("torch._C"):
         module = "torch"
     return f"{module}.{word.removeprefix('_VariableFunctionsClass.')}"

@@ -6,9 +6,14 @@ read their arguments, return new values or views, and touch nothing else: no fil
 
 from __future__ import annotations
 
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 #: namespace -> audited functions.
 FUNCTIONS: dict[str, tuple[str, ...]] = {
-    "torch": tuple(
+    "torch": words(
         """
         abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all allclose amax amin aminmax angle any arange arccos arccosh arcsin
         arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere asin asinh as_tensor atan atan2 atanh atleast_1d atleast_2d atleast_3d baddbmm
@@ -27,41 +32,41 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
         slice_scatter softmax log_softmax sort split sqrt square squeeze stack std std_mean sub subtract sum swapaxes swapdims t take take_along_dim tan tanh
         tensor tensor_split tensordot tile topk trace transpose trapezoid trapz tril tril_indices triu triu_indices true_divide trunc unbind unflatten unique
         unique_consecutive unsqueeze vander var var_mean vdot view_as_complex view_as_real vsplit vstack where xlogy zeros zeros_like logspace
-        """.split()
+        """
     ),
-    "torch.nn.functional": tuple(
+    "torch.nn.functional": words(
         """
         adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d avg_pool1d avg_pool2d batch_norm bilinear binary_cross_entropy celu conv1d conv2d conv3d
         conv_transpose1d conv_transpose2d cosine_similarity cross_entropy elu embedding fold gelu glu group_norm hardshrink hardsigmoid hardswish hardtanh
         instance_norm interpolate kl_div l1_loss layer_norm leaky_relu linear local_response_norm log_softmax logsigmoid max_pool1d max_pool2d mish mse_loss
         nll_loss normalize one_hot pad pairwise_distance pixel_shuffle pixel_unshuffle prelu relu relu6 rms_norm selu sigmoid silu smooth_l1_loss softmax softmin
         softplus softshrink softsign tanh tanhshrink threshold unfold
-        """.split()
+        """
     ),
-    "torch.linalg": tuple(
+    "torch.linalg": words(
         """
         cholesky cond cross det diagonal eig eigh eigvals eigvalsh householder_product inv lstsq lu lu_factor matmul matrix_exp matrix_norm matrix_power
         matrix_rank multi_dot norm pinv qr slogdet solve solve_triangular svd svdvals tensorinv tensorsolve vander vecdot vector_norm
-        """.split()
+        """
     ),
-    "torch.special": tuple(
+    "torch.special": words(
         """
         digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p log_ndtr log_softmax logit logsumexp multigammaln
         ndtr ndtri polygamma psi round sinc softmax xlog1py xlogy zeta
-        """.split()
+        """
     ),
-    "torch.fft": tuple(
-        "fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq rfftn".split()
+    "torch.fft": words(
+        "fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq rfftn"
     ),
-    "operator": tuple(
+    "operator": words(
         """
         abs add and_ eq floordiv ge getitem gt invert le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv xor
-        """.split()
+        """
     ),
 }
 
 #: Audited methods of tensors.
-METHODS: tuple[str, ...] = tuple(
+METHODS: tuple[str, ...] = words(
     """
     abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all allclose amax amin aminmax angle any arccos arccosh arcsin arcsinh arctan arctan2
     arctanh argmax argmin argsort argwhere asin asinh atan atan2 atanh baddbmm bfloat16 bincount bitwise_and bitwise_not bitwise_or bitwise_xor bmm bool
@@ -77,7 +82,7 @@ METHODS: tuple[str, ...] = tuple(
     scatter_add select select_scatter sgn short sigmoid sign signbit sin sinc sinh slice_scatter softmax log_softmax sort split sqrt square squeeze std
     sub subtract sum sum_to_size swapaxes swapdims t take take_along_dim tan tanh tensor_split tile to topk trace transpose tril triu true_divide trunc
     type_as unbind unflatten unfold unique unique_consecutive unsqueeze var vdot view view_as vsplit where xlogy
-    """.split()
+    """
 )
 
 #: Audited properties of tensors; kept as calls of kind "method".
@@ -85,28 +90,29 @@ PROPERTIES: tuple[str, ...] = ("H", "T", "imag", "mH", "mT", "real")
 
 #: What draws random numbers, by its last word, with or without a trailing underscore.
 RANDOM: frozenset[str] = frozenset(
-    """
+    words(
+        """
     alpha_dropout bernoulli binomial cauchy dropout dropout1d dropout2d dropout3d exponential feature_alpha_dropout feature_dropout fractional_max_pool2d
     fractional_max_pool3d geometric gumbel_softmax log_normal multinomial normal poisson rand rand_like randint randint_like randn randn_like random randperm
     rrelu scaled_dot_product_attention uniform
-    """.split()
+    """
+    )
 )
 #: Of these, the ones that draw nothing unless their argument `training` is true.
 ONLY_IN_TRAINING: frozenset[str] = frozenset(
-    "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout feature_dropout rrelu".split()
+    words("alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout feature_dropout rrelu")
 )
 
 #: Calls whose result never shares memory with an argument, so that it may be changed in place. Others might be views.
 FRESH: frozenset[str] = frozenset(
-    """
+    words(
+        """
     abs add addcdiv addcmul addmm bmm cat clamp clone cos cosh cumsum div divide dot eq erf exp ge gelu gt le linear log lt matmul maximum mean minimum mm mul
     multiply mv ne neg negative outer pow prod reciprocal relu repeat roll rsqrt rsub sigmoid sign silu sin sinh softplus sqrt square stack std sub subtract sum
     tan tanh tile tril triu true_divide truediv var where zeros_like ones_like full_like
-    """.split()
+    """
+    )
 )
-
-#: Tuple-making calls: their result is indexed, or unpacked where its length is known.
-SEVERAL: frozenset[str] = frozenset("aminmax chunk frexp hsplit split tensor_split unbind vsplit".split())
 
 
 def function_names() -> tuple[str, ...]:
@@ -117,3 +123,6 @@ def function_names() -> tuple[str, ...]:
 AUDITED: frozenset[tuple[str, str]] = frozenset(
     [("function", name) for name in function_names()] + [("method", name) for name in (*METHODS, *PROPERTIES)]
 )
+
+#: Binary operators that have a reflected form.
+BINARY: tuple[str, ...] = words("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift")

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, SSAValue
-
 from ren.errors import TraceError, TraceRandomnessError, TrainingModeError
 from ren.program import InputSpec, Program, entry, location
 from ren.program._xdsl import gc_paused
 from ren.program.arguments import argument_type
 from ren.program.literals import OperandRef
 from ren.program.workspace import as_workspace
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, SSAValue
+
 from ren_frontend_torch.capture import CaptureResult
 from ren_frontend_torch.guards import PublicWork, generator_states
 from ren_frontend_torch.handles import Handle
@@ -203,9 +203,10 @@ def _definition(function: Any) -> tuple[str, int]:
         function = function.func
     if isinstance(function, torch.nn.Module):
         function = type(function).forward
-    code = getattr(getattr(function, "__func__", function), "__code__", None) or getattr(
-        getattr(type(function), "__call__", None), "__code__", None
-    )
+    function = getattr(function, "__func__", function)
+    if not hasattr(function, "__code__"):
+        function = type(function).__call__
+    code = getattr(function, "__code__", None)
     return UNKNOWN if code is None else (code.co_filename, code.co_firstlineno)
 
 

@@ -6,12 +6,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.fx as fx
 import torch.nn.functional as functional
-from torch.overrides import is_tensor_method_or_property
-from xdsl.ir import Attribute, Block, SSAValue
-
 from ren.errors import (
     InPlaceError,
     TraceError,
@@ -26,6 +24,9 @@ from ren.program.literals import LiteralError
 from ren.program.rows import RuleError
 from ren.program.states import EncryptedState
 from ren.program.types import EncryptedType, MessageType
+from torch.overrides import is_tensor_method_or_property
+from xdsl.ir import Attribute, Block, SSAValue
+
 from ren_frontend_torch import lookup, targets
 from ren_frontend_torch.emit import RANK, Emitter, Unsupported, message_type, role_of
 from ren_frontend_torch.guards import PublicWork
@@ -128,7 +129,7 @@ class Tracer:
         hint = {
             "encrypted": "Declare encrypted(slots=n), or pass the number as static(n)",
             "plaintext": "Pass the number as static(n)",
-        }.get(self.role(handle), "Declare message(shape=..., dtype=...), or pass the number as static(n)")
+        }.get(self.role(handle), "Declare message(shape=...), or pass the number as static(n)")
         file, line = user_source()
         name = variable_of(handle)
         subject = f"{self.role(handle)} value" if name is None else f"{self.role(handle)} value {name!r}"
@@ -199,7 +200,7 @@ class Tracer:
             word = name[2:-2]
             if word[0] == "i" and hasattr(operator, word[1:]) and word != "invert":
                 return self.call("method", word[1:] + "_", args, kwargs)
-            if word[0] == "r" and word[1:] in _REFLECTED:
+            if word[0] == "r" and word[1:] in targets.BINARY:
                 return self.call("function", getattr(operator, word[1:]), (args[1], args[0]), {})
             function = getattr(operator, word + "_" if word in ("and", "or") else word, None)
             if function is None or word == "setitem":
@@ -335,10 +336,10 @@ class Tracer:
         written = "method" if kind == "property" else kind
         try:
             value, meta = self._emit.kept(written, name, args, kwargs, self._part(name, args))
-        except (LiteralError, Unsupported) as why:
+        except (LiteralError, Unsupported) as error:
             file, line = source
             raise self.refusal(
-                TraceError(f"the call of {name} cannot be recorded: {why}", subject=name, file=file, line=line)
+                TraceError(f"the call of {name} cannot be recorded: {error}", subject=name, file=file, line=line)
             ) from None
         if role in ("encrypted", "plaintext"):
             why = reason or "public arithmetic on a plaintext is up to its owner: declare it message()"
@@ -358,7 +359,7 @@ class Tracer:
         handle = self._made(kind, target, args, kwargs, value, handles, fresh)
         if isinstance(meta, (tuple, list)):
             self.several[handle.node] = len(meta)
-            self._parts[handle.node] = [message_type(m) for m in meta]
+            self._parts[handle.node] = [message_type(m, exact=False) for m in meta]
         return handle
 
     def _part(self, name: str, args: tuple[Any, ...]) -> Attribute | None:
@@ -430,7 +431,7 @@ class Tracer:
         """An argument as torch.fx holds it."""
         if type(x) is Handle:
             return x.node
-        if isinstance(x, (torch.Tensor,)) or type(x).__module__ == "numpy" and getattr(x, "ndim", 0):
+        if isinstance(x, (torch.Tensor, np.ndarray)):
             return self._material_node(x)
         if type(x) is tuple or isinstance(x, torch.Size):
             return tuple(self._fx(v) for v in x)
@@ -440,7 +441,7 @@ class Tracer:
             return {k: self._fx(v) for k, v in x.items()}
         if type(x) is slice:
             return slice(self._fx(x.start), self._fx(x.stop), self._fx(x.step))
-        return x.item() if type(x).__module__ == "numpy" else x
+        return x.item() if isinstance(x, np.generic) else x
 
     def _capture(self, x: Any) -> Any:
         name = variable_of(x)
@@ -453,9 +454,6 @@ class Tracer:
             attribute = "".join(c if c.isalnum() else "_" for c in symbol)
             node = self._material_nodes[symbol] = self.graph.create_node("get_attr", attribute, (), {})
         return node
-
-
-_REFLECTED = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())
 
 
 def _handles_in(x: Any, found: list[Handle]) -> None:
