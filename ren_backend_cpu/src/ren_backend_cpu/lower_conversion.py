@@ -50,10 +50,12 @@ class Conversion:
         narrow = max(moduli) < NARROW
         self.keep = [t if narrow or not _is_narrow(t.path) else _wide_record(t) for t in targets]
         self.records = [r.address if isinstance(r, LimbTable) else int(r.ctypes.data) for r in self.keep]
-        rows = np.zeros((len(targets), width or len(factors) + 1), np.uint64)
+        rows = np.zeros((len(targets), width or len(factors) + kernels.AFTER), np.uint64)
+        sources = [*moduli, *([MAX_EXACT_LIMBS] if overflow else [])]
         for row, table in zip(rows, targets, strict=True):
-            radix = kernels.radix(table.path if narrow or not _is_narrow(table.path) else _wide_path(table.n))
-            row[: len(factors) + 1] = [f * radix % table.q for f in (*factors, last)]
+            path = table.path if narrow or not _is_narrow(table.path) else _wide_path(table.n)
+            residues = [f * kernels.radix(path) % table.q for f in (*factors, last)]
+            row[: len(factors) + kernels.AFTER] = [*residues, kernels.room(path, table.q, sources)]
         self.constants = rows
 
 
@@ -111,12 +113,12 @@ def digit_bounds(limbs: int, alpha: int) -> list[tuple[int, int]]:
 
 
 class Gadget:
-    """Constants of `decompose` and `key_switch`: records and matrix as [digit][limb] and [digit][limb][alpha + 1], scales per limb."""
+    """Constants of `decompose` and `key_switch`: records and matrix as [digit][limb] and [digit][limb][alpha + AFTER], scales per limb."""
 
     def __init__(self, n: int, moduli: Sequence[int], special: Sequence[int], alpha: int, domain: Domain) -> None:
         tables = [limb_table(n, q) for q in (*moduli, *special)]
         digits = [moduli[start:stop] for start, stop in digit_bounds(len(moduli), alpha)]
-        conversions = [Conversion(d, tables, centred=True, width=alpha + 1) for d in digits]
+        conversions = [Conversion(d, tables, centred=True, width=alpha + kernels.AFTER) for d in digits]
         self.records = np.array([c.records for c in conversions], np.int64)
         self.matrix = np.stack([c.constants for c in conversions])
         self.scales = np.concatenate([digit_scales(n, d, domain) for d in digits])

@@ -4,7 +4,8 @@ A conversion is a sum of products per coefficient, out = sum_i y_i m_i + m_last 
 limb: m_i = Q/q_i and, for the centred form, inputs y_i + floor(q_i/2) mod q_i with m_last = -sum floor(q_i/2) Q/q_i. Centring costs nothing
 here that way; what it is for is in `ren.backend.reference.basis_conversion`.
 
-Constants are stored times the radix of the target's path (`radix`), because the sum leaves its Montgomery reduction divided by it.
+Constants are stored times the radix of the target's path (`radix`), because the sum leaves its Montgomery reduction divided by it. After
+the m_i and m_last comes the number of terms that fit one sum (`room`): all of them, unless the moduli are wide.
 """
 
 # numba functions are typed by the signature they are compiled for: their Python parameters carry no annotations.
@@ -12,7 +13,9 @@ Constants are stored times the radix of the target's path (`radix`), because the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numba.core import cgutils
@@ -23,8 +26,8 @@ from ren_backend_cpu.kernels.emit import Value, load, mulhi, uload, ustore
 from ren_backend_cpu.kernels.jit import compiled, entry
 from ren_backend_cpu.kernels.ntt_call import ntt_forward, ntt_inverse_scaled
 
-#: Products between two reductions of a sum; one place of `Pointwise.max_terms` is taken by what the sum starts from.
-TERMS = Pointwise.max_terms - 1
+#: Words that follow the factors of a target: m_last and the room.
+AFTER = 2
 
 
 def radix(path: int) -> int:
@@ -32,6 +35,17 @@ def radix(path: int) -> int:
     if path in (limb.IFMA_STRICT, limb.IFMA_LAZY):
         return 1 << 52
     return 1 if path in (limb.FLOAT_STRICT, limb.FLOAT_LAZY) else 1 << 64
+
+
+def room(path: int, q: int, sources: Sequence[int]) -> int:
+    """How many terms y_i m_i, y_i < sources[i], a sum modulo q may hold between two reductions, m_last included in the bound.
+
+    Integer paths: the Montgomery reduction of a sum is below (1 + sum y_i / radix) q + terms, which may reach 4q. Float path: the sum of
+    the remainders, each below q, stays below 2^53.
+    """
+    if path in (limb.FLOAT_STRICT, limb.FLOAT_LAZY):
+        return min(len(sources), (1 << 53) // q - 1)
+    return len(sources) if sum(sources) <= 2 * radix(path) else Pointwise.max_terms - 1
 
 
 class Sum:
@@ -72,6 +86,8 @@ def _emit_targets(targets: list[_Target], sources: Value, terms: Value, n: Value
     ops = targets[0].ops
     em, b = ops.em, ops.b
     starts = [t.ops.word(t.constants, terms) for t in targets]
+    after = b.add(terms, em.i(1))
+    fits = reduce(em.umin, (em.word(t.constants, after) for t in targets))
 
     def add_terms(sums: list[list[Sum]], indices: list[Value], first: Value, count: Value) -> None:
         with em.loop(count) as lp:
@@ -83,15 +99,15 @@ def _emit_targets(targets: list[_Target], sources: Value, terms: Value, n: Value
                 for s, m in zip(per_target, factors, strict=True):
                     s.set(s.ops.mac(s.get(), y, m))
 
-    with em.vectors(n, ops.lanes, _unroll(ops, 4 // len(targets))) as indices:
+    with em.vectors(n, ops.lanes, _unroll(ops, 4)) as indices:
         sums = [[Sum(t.ops, start) for t, start in zip(targets, starts, strict=True)] for _ in indices]
-        add_terms(sums, indices, em.i(0), em.umin(terms, em.i(TERMS)))
-        with em.loop(b.udiv(b.sub(terms, em.i(1)), em.i(TERMS))) as more:
-            first = b.mul(b.add(more.index, em.i(1)), em.i(TERMS))
+        add_terms(sums, indices, em.i(0), em.umin(terms, fits))
+        with em.loop(b.udiv(b.sub(terms, em.i(1)), fits)) as more:
+            first = b.mul(b.add(more.index, em.i(1)), fits)
             for per_target in sums:
                 for s in per_target:
                     s.set(s.ops.restart(s.get()))
-            add_terms(sums, indices, first, em.umin(b.sub(terms, first), em.i(TERMS)))
+            add_terms(sums, indices, first, em.umin(b.sub(terms, first), fits))
         for per_target, i in zip(sums, indices, strict=True):
             for s, t in zip(per_target, targets, strict=True):
                 t.ops.store(_divided(t.ops, s.get()), t.out, i)
@@ -212,7 +228,7 @@ def _overflow(y, reciprocals, out, limbs, n):
 def basis_extend(row):
     """x, out, scratch, ring, targets, scales, matrix, reciprocals (0: no overflow row), limbs, new limbs, centred, n
 
-    scratch: one row per limb, and one for the overflow. matrix: per new limb a constant for each of them, and the last one.
+    scratch: one row per limb, and one for the overflow. matrix: per new limb a constant for each of them, and AFTER.
     """
     x, out, y, ring, targets, scales, matrix = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
     reciprocals, limbs, new, centred, n = row[7], row[8], row[9], row[10], row[11]
@@ -223,14 +239,14 @@ def basis_extend(row):
         _overflow(y, reciprocals, y + 8 * limbs * n, limbs, n)
         terms += 1
     for j in range(new):
-        convert_row(load(targets, j), y, out + 8 * (limbs + j) * n, matrix + 8 * j * (terms + 1), terms, n)
+        convert_row(load(targets, j), y, out + 8 * (limbs + j) * n, matrix + 8 * j * (terms + AFTER), terms, n)
 
 
 @entry
 def decompose(row):
     """x, digits, scratch, ring, targets, scales, matrix, limbs, all limbs, alpha, ntt, n
 
-    ring: the limbs of x, then the special ones. targets: the records that conversions use, [digit][limb]. matrix: [digit][limb][alpha + 1].
+    ring: the limbs of x, then the special ones. targets: the records that conversions use, [digit][limb]. matrix: [digit][limb][alpha + AFTER].
     """
     x, out, y, ring, targets, scales, matrix = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
     limbs, wide, alpha, ntt, n = row[7], row[8], row[9], row[10], row[11]
@@ -253,6 +269,6 @@ def digit_row(ring, targets, matrix, x, y, out, d, j, limbs, wide, alpha, ntt, n
         else:
             ntt_forward(record, x + 8 * j * n, out)
     else:
-        constants = matrix + 8 * (d * wide + j) * (alpha + 1)
+        constants = matrix + 8 * (d * wide + j) * (alpha + AFTER)
         convert_row(load(targets, d * wide + j), y + 8 * first * n, out, constants, terms, n)
         ntt_forward(record, out, out)

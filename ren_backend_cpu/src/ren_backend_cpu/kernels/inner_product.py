@@ -10,11 +10,10 @@ are converted into a few rows that stay in the cache, transformed, and multiplie
 from __future__ import annotations
 
 from ren_backend_cpu.kernels.arith import Pointwise, limb_kernel
-from ren_backend_cpu.kernels.basis_conversion import Sum, convert_row, convert_rows, to_digits
+from ren_backend_cpu.kernels.basis_conversion import AFTER, Sum, convert_row, convert_rows, to_digits
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
 from ren_backend_cpu.kernels.ntt_call import ntt_forward
-
 
 #: Words between a key word and the one that is asked for with it. Keys stream from the last-level cache or from memory in two rows per
 #: digit, more streams than the hardware follows well: asking saves 15 % of the time at n = 2^14 and a third at 2^16.
@@ -95,7 +94,7 @@ def _converted(ring, targets, matrix, y, rows, d, j, count, digits, limbs, wide,
     """Digit d for the target limbs j .. j+count-1 (1 or 2, none its own), NTT domain, in rows[0][d] and rows[1][d]."""
     first = d * alpha
     terms, sources = min(alpha, limbs - first), y + 8 * first * n
-    records, width = targets + 8 * (d * wide + j), alpha + 1
+    records, width = targets + 8 * (d * wide + j), alpha + AFTER
     constants = matrix + 8 * (d * wide + j) * width
     out0, out1 = rows + 8 * d * n, rows + 8 * (digits + d) * n
     if count == 1:

@@ -10,7 +10,7 @@ the row is in the cache.
 from __future__ import annotations
 
 from ren_backend_cpu.kernels.arith import IfmaOps, Pointwise, limb_kernel
-from ren_backend_cpu.kernels.basis_conversion import convert_row, convert_rows, scale_row
+from ren_backend_cpu.kernels.basis_conversion import AFTER, convert_row, convert_rows, scale_row
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
 from ren_backend_cpu.kernels.ntt_call import ntt_forward, ntt_inverse_scaled
@@ -106,7 +106,7 @@ def second_stage(ring, targets, matrix, minus_one, y, c, kept, shared, dropped, 
     rest = dropped - shared
     for i in range(shared):
         row = y + 8 * i * n
-        convert_row(load(targets, i), y + 8 * shared * n, c, matrix + 8 * i * (rest + 1), rest, n)
+        convert_row(load(targets, i), y + 8 * shared * n, c, matrix + 8 * i * (rest + AFTER), rest, n)
         add_scaled(load(ring, kept + i), row, c, row, minus_one + 8 * i, n)
 
 
@@ -129,7 +129,7 @@ def mod_down(row):
     stages: how many are in the second, targets, matrix and -1 of each
 
     scratch: a row per dropped limb, and two. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
-    for each dropped one, and the last. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
+    for each dropped one, and AFTER. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
     """
     x, z, out, y, ring, targets, scales, factors = row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
     matrix, constants, kept, dropped, z_limbs = row[8], row[9], row[10], row[11], row[12]
@@ -138,7 +138,7 @@ def mod_down(row):
     c0 = y + 8 * dropped * n
     second_stage(ring, row[17], row[18], row[19], y, c0, kept, row[16], dropped, n)
     c1 = c0 + 8 * n
-    width = 8 * (dropped + 1)
+    width = 8 * (dropped + AFTER)
     for j in range(0, kept, 2):  # two kept limbs per reading of the dropped ones
         if j + 1 < kept:
             convert_rows(
