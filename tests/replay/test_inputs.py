@@ -244,6 +244,20 @@ def test_what_outside_capture_makes_is_a_constant_that_later_captures_may_reach(
     assert not capture.pinning()
 
 
+@pytest.mark.parametrize("make", [lambda: P(3, 1), lambda: Poly.ternary(RING), lambda: P(2).ntt().realize()])
+def test_leaves_made_outside_capture_need_no_realize(make):
+    with capture.outside_capture():
+        made = make()
+    store = [lambda: made]
+
+    @ren.jit
+    def f(x):
+        return x * store[0]()
+
+    assert f(P(2)) == P(2) * made
+    assert f(P(4)) == P(4) * made
+
+
 # -- methods
 
 

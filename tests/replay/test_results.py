@@ -346,3 +346,18 @@ def test_key_switching_handles_are_inputs_too():
         assert got[0] == expected[0]
         assert got[1] == expected[1]
     assert len(switch._plans) == 1
+
+
+def test_views_at_any_offset_are_inputs_of_one_plan():
+    wide = RING.extend((113,))
+    rows = [(P(i, 1, ring=wide), P(i + 5, 2, ring=wide)) for i in range(3)]
+    views = [p for pair in KeyBuffer.from_polys(rows).to_polys() for p in pair]
+
+    @ren.jit
+    def f(x):
+        return x * 2 + 1
+
+    for view, (b, a) in zip(views[::2], rows, strict=True):
+        assert f(view) == b * 2 + 1
+        assert f(views[views.index(view) + 1]) == a * 2 + 1
+    assert len(f._plans) == 1

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.backend.buffer import Buffer
+from ren.coefficients import as_int, check_ring, integers, shown
 from ren.engine import capture
 from ren.engine.deferred import Deferred, deferred_call
-from ren.engine.pool import pool_of
 from ren.engine.run import backend_of
 from ren.engine.run import realize as _realize_nodes
 from ren.errors import (
@@ -30,6 +30,18 @@ from ren.graph import Node
 from ren.numtheory import sampling
 from ren.numtheory.crt import centre, recombine
 from ren.ops import Domain, Kind, Op
+from ren.poly_nodes import (
+    const_node,
+    constant,
+    device_name,
+    folded,
+    interned,
+    leaf,
+    negated,
+    operation,
+    residues_or_recipe,
+    sample,
+)
 from ren.ring import RingSpec
 
 if TYPE_CHECKING:
@@ -38,11 +50,10 @@ if TYPE_CHECKING:
     from ren.gadget import decompose as decompose
 
 _NTT, _COEFF = Domain.NTT, Domain.COEFF
-_ADD, _SUBTRACT, _MULTIPLY, _NEGATE, _CONST, _BUFFER = Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.NEGATE, Op.CONST, Op.BUFFER
+_ADD, _SUBTRACT, _MULTIPLY, _CONST = Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.CONST
 _MODES = ("exact", "approximate", "centred")
 #: Types with a number in them that are no integers: refused with a hint instead of Python's bare TypeError.
 _NEVER_OPERANDS = (float, complex, np.inexact, np.ndarray, str, bytes, list, tuple, dict)
-_REALIZED_BY = "Poly.realize"
 
 
 class Poly:
@@ -63,15 +74,15 @@ class Poly:
     _node: Node
 
     def __init__(self, coeffs: Iterable[int], ring: RingSpec, device: str | None = None) -> None:
-        _check_ring(ring)
-        values = _integers(coeffs)
+        check_ring(ring)
+        values = integers(coeffs)
         if len(values) != ring.n:
             given = "an empty sequence" if len(values) == 0 else f"{len(values)}"
             raise InvalidCoefficientsError(f"Poly takes exactly n={ring.n} coefficients, got {given}", subject="coeffs")
         rows = np.empty((ring.limbs, ring.n), np.uint64)
         for i, q in enumerate(ring.moduli):
             rows[i] = values % q
-        self._node = _leaf(rows, ring, _COEFF, device)
+        self._node = leaf(rows, ring, _COEFF, device)
 
     # -- making
 
@@ -84,8 +95,8 @@ class Poly:
     @classmethod
     def const(cls, c: int, ring: RingSpec, device: str | None = None) -> Poly:
         """The constant polynomial c. It takes no memory and works in either domain."""
-        _check_ring(ring)
-        return cls._of(_constant(c, ring.take(0, ring.limbs), _device(device)))
+        check_ring(ring)
+        return cls._of(constant(c, interned(ring), device_name(device)))
 
     @classmethod
     def zeros(cls, ring: RingSpec, device: str | None = None) -> Poly:
@@ -126,7 +137,7 @@ class Poly:
         Drawn when it is created: the same Poly is the same polynomial however often it is used. Inside a captured function a draw
         without a seed raises RuntimeError, or happens at each replay under random="fresh". Raises InvalidSampleError.
         """
-        _check_ring(ring)
+        check_ring(ring)
         sampling.check_sample(distribution, argument, stream, ring.n, ring.limbs)
         domain = Domain(domain)
         if domain is _NTT and distribution != sampling.UNIFORM:
@@ -135,17 +146,7 @@ class Poly:
             seed = sampling.fresh_seed() if capture.may_draw() else None
         elif len(seed) != sampling.SEED_BYTES:
             raise InvalidSampleError(f"a seed has {sampling.SEED_BYTES} bytes, got {len(seed)}", subject="seed")
-        return cls._of(
-            Node(
-                Op.SAMPLE,
-                (),
-                (distribution, argument, stream),
-                ring.take(0, ring.limbs),
-                domain,
-                _device(device),
-                seed=seed,
-            )
-        )
+        return cls._of(sample((distribution, argument, stream), ring, domain, device, seed))
 
     @classmethod
     def from_residues(
@@ -153,7 +154,7 @@ class Poly:
     ) -> Poly:
         """A Poly from canonical residues [limbs, n] in the order of `domain`. Raises InvalidCoefficientsError for another shape,
         type or residue."""
-        _check_ring(ring)
+        check_ring(ring)
         if not isinstance(rows, np.ndarray) or rows.dtype != np.uint64 or rows.shape != (ring.limbs, ring.n):
             found = f"{rows.dtype} {rows.shape}" if isinstance(rows, np.ndarray) else type(rows).__name__
             raise InvalidCoefficientsError(
@@ -161,12 +162,12 @@ class Poly:
             )
         if (rows >= np.array(ring.moduli, np.uint64)[:, None]).any():
             raise InvalidCoefficientsError("residues must lie in [0, q_i) for each limb i", subject="rows")
-        return cls._of(_leaf(rows, ring, Domain(domain), device))
+        return cls._of(leaf(rows, ring, Domain(domain), device))
 
     @classmethod
     def from_float(cls, values: NDArray[np.float64], ring: RingSpec, device: str | None = None) -> Poly:
         """A Poly from n finite, integer-valued doubles, exact. Raises InvalidCoefficientsError otherwise."""
-        _check_ring(ring)
+        check_ring(ring)
         floats = np.ascontiguousarray(values, np.float64)
         if floats.shape != (ring.n,):
             raise InvalidCoefficientsError(
@@ -176,12 +177,10 @@ class Poly:
             raise InvalidCoefficientsError(
                 "from_float takes finite, integer-valued doubles", subject="values", hint="Round first"
             )
-        name = _device(device)
-        ring = ring.take(0, ring.limbs)
         words = np.zeros(ring.n + 1, np.uint64)
         words[: ring.n] = floats.view(np.uint64)
-        leaf = Node(_BUFFER, (), (), ring, _COEFF, name, kind=Kind.FLOAT, realized=_upload(words, name))
-        return cls._of(Node(Op.FROM_FLOAT, (leaf,), (), ring, _COEFF, name))
+        given = leaf(words, ring, _COEFF, device, Kind.FLOAT)
+        return cls._of(Node(Op.FROM_FLOAT, (given,), (), given.ring, _COEFF, given.device))
 
     # -- what it is
 
@@ -231,8 +230,8 @@ class Poly:
     def __neg__(self) -> Poly:
         x = self._node
         if x.op is _CONST:
-            return Poly._of(_folded(_negated, x, x.ring.moduli))
-        return Poly._of(Node(_NEGATE, (x,), (), x.ring, x.domain, x.device))
+            return Poly._of(folded(negated, x, x.ring.moduli))
+        return Poly._of(Node(Op.NEGATE, (x,), (), x.ring, x.domain, x.device))
 
     def __pos__(self) -> Poly:
         return self
@@ -252,15 +251,15 @@ class Poly:
                     hint="Move one with .to(device)",
                 )
         elif isinstance(other, (int, np.integer, Deferred)):
-            y = _constant(other, x.ring, x.device)
+            y = constant(other, x.ring, x.device)
         elif isinstance(other, _NEVER_OPERANDS):
             raise UnsupportedOperandError(
-                f"cannot {op} a Poly and {type(other).__name__} {_shown(other)}",
+                f"cannot {op} a Poly and {type(other).__name__} {shown(other)}",
                 hint="Polys combine with Polys of the same ring and with ints",
             )
         else:
             return NotImplemented  # type: ignore[no-any-return]
-        return Poly._of(_operation(op, y, x) if swap else _operation(op, x, y))
+        return Poly._of(operation(op, y, x) if swap else operation(op, x, y))
 
     # -- structure
 
@@ -283,7 +282,7 @@ class Poly:
     def automorphism(self, g: SupportsIndex) -> Poly:
         """x(X^g), g odd (taken modulo 2n). Same domain. Raises UnsupportedOperandError (TypeError) or InvalidCoefficientsError."""
         x = self._node
-        g = _int(g, "g") % (2 * x.ring.n)
+        g = as_int(g, "g") % (2 * x.ring.n)
         if not g & 1:
             raise InvalidCoefficientsError(f"automorphism(g): g must be odd, got {g}", subject="g")
         if g == 1 or x.op is _CONST:
@@ -293,7 +292,7 @@ class Poly:
     def limbs(self, start: int, stop: int) -> Poly:
         """The residues modulo moduli start..stop-1, as a polynomial over that ring. A view: no work, shared memory."""
         x = self._node
-        start, stop = _int(start, "start"), _int(stop, "stop")
+        start, stop = as_int(start, "start"), as_int(stop, "stop")
         if not 0 <= start < stop <= x.ring.limbs:
             raise InvalidCoefficientsError(
                 f"limbs({start}, {stop}) of a polynomial with {x.ring.limbs} limbs", subject="limbs"
@@ -302,13 +301,13 @@ class Poly:
         if ring.limbs == x.ring.limbs:
             return self
         if x.op is _CONST:
-            part = deferred_call(lambda r: r[start:stop], _residues(x))
-            return Poly._of(_const_node(part, ring, x.domain, x.device))
+            part = deferred_call(lambda r: r[start:stop], residues_or_recipe(x))
+            return Poly._of(const_node(part, ring, x.domain, x.device))
         return Poly._of(Node(Op.LIMBS, (x,), (start, stop), ring, x.domain, x.device))
 
     def mod_drop(self, k: int = 1) -> Poly:
         """Reduced modulo the product without the last k primes: the same integers if they are small enough. A view."""
-        return self.limbs(0, self.ring.limbs - _int(k, "k"))
+        return self.limbs(0, self.ring.limbs - as_int(k, "k"))
 
     def rescale(self) -> Poly:
         """round(x / q_last), ties up, without the last limb. Same domain."""
@@ -323,7 +322,7 @@ class Poly:
         Same domain.
         """
         x = self._node
-        k = _int(k, "k")
+        k = as_int(k, "k")
         if not 0 < k < x.ring.limbs:
             raise InvalidCoefficientsError(
                 f"cannot drop {k} of {x.ring.limbs} limbs", subject="k", hint="At least one limb must stay"
@@ -458,142 +457,8 @@ def realize(*polys: Poly) -> None:
     _realize_nodes([p._node for p in polys])
 
 
-# -- nodes -------------------------------------------------------------------------------------------------------------
-
-
-def _operation(op: Op, x: Node, y: Node) -> Node:
-    if x.op is _CONST:
-        if y.op is _CONST:
-            return _folded(_FOLDS[op], x, _residues(y), x.ring.moduli)
-        domain = y.domain
-    elif y.op is _CONST:
-        domain = x.domain
-    elif op is _MULTIPLY or x.domain is not y.domain:
-        domain = _NTT
-    else:
-        domain = x.domain
-    return Node(op, (x, y), (), x.ring, domain, x.device)
-
-
-def _residues_of(c: Any, moduli: tuple[int, ...]) -> tuple[int, ...]:
-    c = _int(c, "constant")
-    return tuple([c % q for q in moduli])
-
-
-def _constant(c: Any, ring: RingSpec, device: str) -> Node:
-    """ring: interned, as that of every node is."""
-    return _const_node(deferred_call(_residues_of, c, ring.moduli), ring, _COEFF, device)
-
-
-def _const_node(residues: tuple[int, ...] | Deferred, ring: RingSpec, domain: Domain, device: str) -> Node:
-    if isinstance(residues, Deferred):
-        return Node(_CONST, (), residues.sample, ring, domain, device, recipe=residues)
-    return Node(_CONST, (), residues, ring, domain, device)
-
-
-def _residues(node: Node) -> Any:
-    """The residues of a constant, or how they are computed at each replay."""
-    return node.params if node.recipe is None else node.recipe
-
-
-def _folded(f: Any, x: Node, *args: Any) -> Node:
-    return _const_node(deferred_call(f, _residues(x), *args), x.ring, x.domain, x.device)
-
-
-def _negated(a: tuple[int, ...], moduli: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([-x % q for x, q in zip(a, moduli, strict=True)])
-
-
-def _added(a: tuple[int, ...], b: tuple[int, ...], moduli: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([(x + y) % q for x, y, q in zip(a, b, moduli, strict=True)])
-
-
-def _subtracted(a: tuple[int, ...], b: tuple[int, ...], moduli: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([(x - y) % q for x, y, q in zip(a, b, moduli, strict=True)])
-
-
-def _multiplied(a: tuple[int, ...], b: tuple[int, ...], moduli: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([x * y % q for x, y, q in zip(a, b, moduli, strict=True)])
-
-
-_FOLDS = {_ADD: _added, _SUBTRACT: _subtracted, _MULTIPLY: _multiplied}
-
-
 def _restore_constant(residues: tuple[int, ...], ring: RingSpec, domain: Domain) -> Poly:
-    return Poly._of(Node(_CONST, (), residues, ring.take(0, ring.limbs), domain, _device(None)))
-
-
-def _leaf(rows: NDArray[np.uint64], ring: RingSpec, domain: Domain, device: str | None) -> Node:
-    name = _device(device)
-    return Node(
-        _BUFFER,
-        (),
-        (),
-        ring.take(0, ring.limbs),
-        domain,
-        name,
-        realized=_upload(np.ascontiguousarray(rows).reshape(-1), name),
-    )
-
-
-def _upload(words: NDArray[np.uint64], device: str) -> Buffer:
-    backend = backend_of(device)
-    buffer = pool_of(backend).take(words.size)
-    backend.copyin(buffer.memory, 0, words)
-    return buffer
-
-
-def _device(device: str | None) -> str:
-    if device is None:
-        from ren.backend.select import get_backend
-
-        return get_backend(None).name
-    return backend_of(device).name
-
-
-# -- checks ------------------------------------------------------------------------------------------------------------
-
-
-def _check_ring(ring: Any) -> None:
-    if not isinstance(ring, RingSpec):
-        raise UnsupportedOperandError(f"ring must be a RingSpec, got {type(ring).__name__}", subject="ring")
-
-
-def _int(value: Any, what: str) -> int:
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    raise UnsupportedOperandError(f"{what} must be an int, got {type(value).__name__} {_shown(value)}", subject=what)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _integers(values: Any) -> NDArray[Any]:
-    """Coefficients as an array that `%` by a Python int works on exactly: int64, or Python ints."""
-    if isinstance(values, np.ndarray):
-        if values.ndim != 1:
-            raise InvalidCoefficientsError(
-                f"Poly takes a flat sequence of coefficients, got an array of shape {values.shape}", subject="coeffs"
-            )
-        if values.dtype.kind in "ib":
-            return values.astype(np.int64)
-        if values.dtype.kind == "u":
-            return values.astype(object)
-        if values.dtype.kind != "O":
-            raise UnsupportedOperandError(
-                f"Poly takes ints, got an array of {values.dtype}", subject="coeffs", hint="Round and convert it first"
-            )
-    elif isinstance(values, (str, bytes, dict, set, frozenset)) or not isinstance(values, Iterable):
-        raise UnsupportedOperandError(f"Poly takes a sequence of ints, got {type(values).__name__}", subject="coeffs")
-    items = list(values)
-    if not set(map(type, items)) <= {int}:
-        items = [_int(c, f"coefficient {i}") for i, c in enumerate(items)]
-    try:
-        return np.array(items, np.int64)
-    except OverflowError:
-        return np.array(items, object)
+    return Poly._of(Node(_CONST, (), residues, interned(ring), domain, device_name(None)))
 
 
 def __getattr__(name: str) -> Any:
