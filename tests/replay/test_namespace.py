@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-
 import ren
 from ren import jit
 from ren.errors import MissingPluginError
