@@ -382,7 +382,7 @@ def test_level_declared_beyond_the_chain(engine: Any) -> None:
 
 def test_levels_run_out_where_it_happens(engine: Any) -> None:
     program, _ = CASES["level-exhausted"](engine)
-    found = [d for d in program.readiness(workspace_for(program, engine)).errors]
+    found = program.readiness(workspace_for(program, engine)).errors
     assert [d.code for d in found] == ["level-exhausted"]
     assert "level 7" in found[0].message
 
