@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ren.backend.buffer import Buffer
 from ren.engine import capture, checked
-from ren.engine.deferred import Deferred
+from ren.engine.deferred import Deferred, Recipes
 from ren.engine.donation import give_up, take_over
 from ren.engine.jit_options import JitOptions
 from ren.engine.plan import Plan, place_steps
 from ren.engine.plan_cache import PLANS
 from ren.engine.prune import split
+from ren.engine.rebuild import Template, rebuild
 from ren.engine.run import backend_of
 from ren.engine.schedule import Static, normalise, schedule
 from ren.engine.schedule.normalise import leaf_signature
-from ren.engine.tree import Flat, Template, frozen, handle, rebuild
+from ren.engine.tree import Flat, frozen, handle
 from ren.engine.where import noted
 from ren.graph import Node, next_serial, postorder
 from ren.numtheory.sampling import fresh_seed
@@ -37,20 +38,21 @@ class Segment:
     """The part of a captured function that runs on one device.
 
     buffers: constants by leaf number, None where a call binds an argument. given, implicit: (leaf, handle number) of those.
-    scalars: residues, or how to compute them from the scalars of the call. seeds: None: fresh at each run.
-    donated: (leaf, handle number) of arguments that the plan may overwrite.
+    scalars: residues, as captured where they depend on the call. dynamic: (leaf, place) of those in the values of the call's recipes.
+    seeds: None: fresh at each run. donated: (leaf, handle number) of arguments that the plan may overwrite.
     """
 
     plan: Plan
     buffers: list[Buffer | None]
     given: list[tuple[int, int]]
     implicit: list[tuple[int, int]]
-    scalars: list[tuple[int, ...] | Deferred]
-    dynamic: bool
+    scalars: list[tuple[int, ...]]
+    dynamic: list[tuple[int, int]]
     seeds: list[bytes | None]
     donated: list[tuple[int, int]]
 
-    def run(self, flat: Flat, implicit: Flat, numbers: Sequence[Any], watch: checked.Watch | None) -> list[Buffer]:
+    def run(self, flat: Flat, implicit: Flat, values: Sequence[Any], watch: checked.Watch | None) -> list[Buffer]:
+        """The buffers of this segment's roots for one call. values: of the call's recipes."""
         buffers: list[Any] = self.buffers.copy()
         for leaf, at in self.given:
             buffers[leaf] = flat.handles[at]._node.realized
@@ -58,10 +60,11 @@ class Segment:
             buffers[leaf] = implicit.handles[at]._node.realized
         for leaf, at in self.donated:
             buffers[leaf] = take_over(flat.handles[at])
-        scalars: Sequence[Any] = self.scalars
+        scalars = self.scalars
         if self.dynamic:
-            memo: dict[int, Any] = {}
-            scalars = [s.evaluate(numbers, memo) if isinstance(s, Deferred) else s for s in scalars]
+            scalars = scalars.copy()
+            for leaf, place in self.dynamic:
+                scalars[leaf] = values[place]
         seeds: Sequence[Any] = self.seeds
         if seeds:
             seeds = [fresh_seed() if seed is None else seed for seed in seeds]
@@ -77,9 +80,9 @@ class CapturedPlan:
         self.frozen_scalars = frozen(flat.scalars)
         self.segments: list[Segment] = []
         self._constants_dynamic = options.constants == "dynamic"
-        self._watch = checked.watcher(
-            options.validate
-        )  # the switches as they are now: reading them costs more than a small replay
+        self.recipes = Recipes(len(self.numbers(flat)))
+        # The switches as they are now: reading them costs more than a small replay.
+        self._watch = checked.watcher(options.validate)
         self._donated: list[int] = []
         self._template: Template | None = None
         self._sources: list[Callable[[Flat, Flat, Sequence[Any], list[list[Buffer]]], Any]] = []
@@ -98,15 +101,15 @@ class CapturedPlan:
     def replay(self, flat: Flat, implicit: Flat) -> Any:
         """Run the plan on the arguments of a call; a new result object with fresh buffers."""
         assert self._template is not None
-        numbers = self.numbers(flat)
+        values = self.recipes.run(self.numbers(flat))  # first: what it raises, it raises before anything ran
         try:
-            taken = [segment.run(flat, implicit, numbers, self._watch) for segment in self.segments]
-            handles = [source(flat, implicit, numbers, taken) for source in self._sources]
+            taken = [segment.run(flat, implicit, values, self._watch) for segment in self.segments]
+            handles = [source(flat, implicit, values, taken) for source in self._sources]
         finally:
             if self._donated:
                 for at in self._donated:
                     give_up(flat.handles[at])
-        return self._template.build(handles, numbers)
+        return self._template.build(handles, values)
 
 
 def constant_inputs(flat: Flat) -> list[tuple[int, ...]]:
@@ -135,19 +138,19 @@ def capture_plan(
     arguments = _arguments(binder, values, flat, stand_ins, options)
     with capture.capturing(capture.Capture(name, options.random == "fresh", options.nested == "inline")):
         result = binder.call(fn, arguments)
-    template = Template(result)
+    plan = CapturedPlan(flat, options, name)
+    template = Template(result, plan.recipes)
     if not template.handles:
         raise noted(RuntimeError(NO_OUTPUT), f"{name} returned {type(result).__name__}")
-    plan = CapturedPlan(flat, options, name)
     given = {id(h._node): i for i, h in enumerate(stand_ins)}
     around = {id(h._node): i for i, h in enumerate(implicit.handles)}
     nodes = [h._node for h in template.handles]
     _refuse_hidden(nodes, first, given.keys() | around.keys(), name)
     wanted: dict[str, list[Node]] = {}
-    sources = [_source(h, given, around, wanted) for h in template.handles]
+    sources = [_source(h, given, around, wanted, plan.recipes) for h in template.handles]
     donated = _donated(binder, values, flat, options) - {given[id(n)] for n in nodes if id(n) in given}
     for device, roots in wanted.items():
-        plan.segments.append(_segment(roots, device, given, around, donated, options))
+        plan.segments.append(_segment(roots, device, given, around, donated, plan.recipes, options))
     plan.finish(template, sources, sorted(donated))
     manager().notify("ren_after_plan_captured", plan=plan)
     return plan
@@ -217,24 +220,27 @@ def _refuse_hidden(nodes: Sequence[Node], first: int, known: Set[int], name: str
             )
 
 
-def _source(h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[str, list[Node]]) -> Callable[..., Any]:
+def _source(
+    h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[str, list[Node]], recipes: Recipes
+) -> Callable[..., Any]:
     """Where one handle of the result comes from at each replay."""
     node: Node = h._node
     cls = type(h)
     at = given.get(id(node))
     if at is not None:
-        return lambda flat, implicit, numbers, taken: flat.handles[at]
+        return lambda flat, implicit, values, taken: flat.handles[at]
     near = around.get(id(node))
     if near is not None:
-        return lambda flat, implicit, numbers, taken: implicit.handles[near]
+        return lambda flat, implicit, values, taken: implicit.handles[near]
     meta = (node.ring, node.domain, node.device)
     recipe = node.recipe
     if node.op is Op.CONST:
         if recipe is None:
-            return lambda flat, implicit, numbers, taken: handle(cls, node)
-        return lambda flat, implicit, numbers, taken: handle(cls, Node(Op.CONST, (), recipe.evaluate(numbers), *meta))
+            return lambda flat, implicit, values, taken: handle(cls, node)
+        place = recipes.add(recipe)
+        return lambda flat, implicit, values, taken: handle(cls, Node(Op.CONST, (), values[place], *meta))
     if node.realized is not None:  # made inside from plain numbers, or pinned
-        return lambda flat, implicit, numbers, taken: handle(cls, node)
+        return lambda flat, implicit, values, taken: handle(cls, node)
     roots = wanted.setdefault(node.device, [])
     segment = list(wanted).index(node.device)
     index = len(roots)
@@ -242,7 +248,7 @@ def _source(h: Any, given: dict[int, int], around: dict[int, int], wanted: dict[
     kind, count = node.kind, node.count
     (ring, domain, device), buffer, signature = meta, Op.BUFFER, leaf_signature(node)
 
-    def fresh(flat: Flat, implicit: Flat, numbers: Sequence[Any], taken: list[list[Buffer]]) -> Any:
+    def fresh(flat: Flat, implicit: Flat, values: Sequence[Any], taken: list[list[Buffer]]) -> Any:
         leaf = Node(buffer, (), (), ring, domain, device, kind=kind, count=count, realized=taken[segment][index])
         leaf.signature = signature
         return handle(cls, leaf)
@@ -256,6 +262,7 @@ def _segment(
     given: dict[int, int],
     around: dict[int, int],
     donated: Set[int],
+    recipes: Recipes,
     options: JitOptions,
 ) -> Segment:
     normal = normalise(roots, lambda node: id(node) not in given and id(node) not in around)
@@ -271,8 +278,8 @@ def _segment(
             buffers.append(None)
         else:
             buffers.append(buffer)
-    scalars = [node.params if node.recipe is None else node.recipe for node in normal.scalars]
-    dynamic = any(node.recipe is not None for node in normal.scalars)
+    scalars = [node.params for node in normal.scalars]
+    dynamic = [(i, recipes.add(node.recipe)) for i, node in enumerate(normal.scalars) if node.recipe is not None]
     seeds = [node.seed for node in normal.randoms]
     overwritten = [(leaf, at) for leaf, at in bound if at in donated]
     bound = [(leaf, at) for leaf, at in bound if at not in donated]
@@ -281,7 +288,7 @@ def _segment(
         plan = PLANS.plan(normal.key, backend)
     else:
         static = Static(
-            frozenset(i for i, s in enumerate(scalars) if not isinstance(s, Deferred)),
+            frozenset(range(len(scalars))) - {i for i, _ in dynamic},
             frozenset(i for i, seed in enumerate(seeds) if seed is not None),
         )
         steps = schedule(normal.key, backend.capabilities().kernels, static if options.prune else None)

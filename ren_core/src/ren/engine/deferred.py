@@ -8,7 +8,7 @@ Python (truth, comparison, int(), indexing, hashing) raises, because the recorde
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ren.engine.where import noted
@@ -20,7 +20,7 @@ class Deferred:
     """A number known only when a plan runs.
 
     sample: its value at capture (decides nothing, is only computed with). name: how messages call it.
-    evaluate(values) gives its value, where `values` are the scalars of the call in slot order.
+    `Recipes` evaluates it for the scalars of a call.
     """
 
     __slots__ = ("sample", "name", "_apply", "_args")
@@ -35,25 +35,6 @@ class Deferred:
     def leaf(cls, index: int, sample: Any, name: str) -> Deferred:
         """Scalar number `index` of the call."""
         return cls(sample, name, None, (index,))
-
-    def evaluate(self, values: Sequence[Any], memo: dict[int, Any] | None = None) -> Any:
-        """The value for one call. Iterative, each shared part once."""
-        done: dict[int, Any] = {} if memo is None else memo
-        stack: list[Deferred] = [self]
-        while stack:
-            node = stack[-1]
-            if id(node) in done:
-                stack.pop()
-                continue
-            if node._apply is None:
-                done[id(node)] = values[node._args[0]]
-                continue
-            missing = [a for a in node._args if isinstance(a, Deferred) and id(a) not in done]
-            if missing:
-                stack.extend(missing)
-                continue
-            done[id(node)] = node._apply(*(done[id(a)] if isinstance(a, Deferred) else a for a in node._args))
-        return done[id(self)]
 
     # -- arithmetic: a longer expression
 
@@ -172,7 +153,44 @@ def deferred_call(f: Callable[..., Any], *args: Any) -> Any:
     return Deferred(sample, dynamic[0].name, f, args)
 
 
-def evaluate_all(recipes: Mapping[int, Deferred], values: Sequence[Any]) -> dict[int, Any]:
-    """The values of several expressions, shared parts once."""
-    memo: dict[int, Any] = {}
-    return {at: recipe.evaluate(values, memo) for at, recipe in recipes.items()}
+class Recipes:
+    """The expressions of one captured function as a straight-line program over the scalars of a call, shared parts once.
+
+    inputs: how many scalars a call has. `add` gives the place of an expression's value in what `run` returns.
+    """
+
+    __slots__ = ("inputs", "_steps", "_at", "_kept")
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self._steps: list[tuple[Callable[..., Any], tuple[tuple[int, Any], ...]]] = []
+        self._at: dict[int, int] = {}
+        self._kept: list[Deferred] = []  # ids stay unique while these live
+
+    def add(self, recipe: Deferred) -> int:
+        """Make `recipe` part of the program. Iterative."""
+        stack = [recipe]
+        while stack:
+            node = stack[-1]
+            if id(node) in self._at:
+                stack.pop()
+                continue
+            self._kept.append(node)
+            if node._apply is None:
+                self._at[id(node)] = node._args[0]
+                continue
+            missing = [a for a in node._args if isinstance(a, Deferred) and id(a) not in self._at]
+            if missing:
+                stack.extend(missing)
+                continue
+            refs = tuple((self._at[id(a)], None) if isinstance(a, Deferred) else (-1, a) for a in node._args)
+            self._at[id(node)] = self.inputs + len(self._steps)
+            self._steps.append((node._apply, refs))
+        return self._at[id(recipe)]
+
+    def run(self, scalars: Sequence[Any]) -> list[Any]:
+        """All values for one call: the scalars, then one per step. Raises what the computations raise."""
+        values = list(scalars)
+        for apply, refs in self._steps:
+            values.append(apply(*[values[at] if at >= 0 else constant for at, constant in refs]))
+        return values

@@ -7,13 +7,12 @@ else is a scalar: part of the plan key inside a dataclass (a ciphertext's scale)
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from ren.engine import capture
-from ren.engine.deferred import Deferred
 from ren.engine.schedule.normalise import leaf_signature
 from ren.gadget import Digits, KeyBuffer
 from ren.graph import Node
@@ -74,29 +73,29 @@ def frozen(value: Any) -> Hashable:
 
 # -- kinds of objects --------------------------------------------------------------------------------------------------
 
-_HANDLE, _LIST, _NAMED, _DICT, _DATACLASS, _CARRIER, _SCALAR = range(7)
+HANDLE, LIST, NAMED, DICT, DATACLASS, SCALAR = range(6)
 _kinds: dict[type, tuple[int, tuple[str, ...]]] = {}
 
 
-def _kind(cls: type) -> tuple[int, tuple[str, ...]]:
+def kind_of(cls: type) -> tuple[int, tuple[str, ...]]:
     """What to do with an object of type `cls`, and the field names of a dataclass."""
     found = _kinds.get(cls)
     if found is None:
         fields: tuple[str, ...] = ()
         if issubclass(cls, HANDLES):
-            kind = _HANDLE
+            kind = HANDLE
         elif cls is list or cls is tuple:
-            kind = _LIST
+            kind = LIST
         elif issubclass(cls, tuple) and hasattr(cls, "_make"):
-            kind = _NAMED
+            kind = NAMED
         elif issubclass(cls, (list, tuple)):
-            kind = _LIST
+            kind = LIST
         elif issubclass(cls, dict):
-            kind = _DICT
+            kind = DICT
         elif dataclasses.is_dataclass(cls) and cls not in capture.opaque_types:
-            kind, fields = _DATACLASS, tuple(f.name for f in dataclasses.fields(cls))
+            kind, fields = DATACLASS, tuple(f.name for f in dataclasses.fields(cls))
         else:
-            kind = _SCALAR
+            kind = SCALAR
         found = _kinds[cls] = (kind, fields)
     return found
 
@@ -156,8 +155,8 @@ class Flat:
     def add(self, obj: Any, path: str = "", static: bool = False) -> None:
         """Read one argument. static: scalars go into the key (inside dataclasses)."""
         cls = type(obj)
-        kind, fields = _kinds.get(cls) or _kind(cls)
-        if kind == _HANDLE:
+        kind, fields = _kinds.get(cls) or kind_of(cls)
+        if kind == HANDLE:
             self.found += 1
             at = self._at.get(id(obj))
             if at is None:
@@ -167,7 +166,7 @@ class Flat:
                 self._part(None, path)  # its specification: known once it is realized, see `specify`
             else:
                 self._part(at, path)
-        elif kind == _SCALAR:
+        elif kind == SCALAR:
             carrier = capture.scalar_carriers.get(cls)
             read = carrier.read(obj) if carrier is not None else None
             if read is not None:
@@ -176,11 +175,11 @@ class Flat:
                 self._part(frozen(obj), path)
             else:
                 self._scalar(obj, path)
-        elif kind in (_LIST, _NAMED):
+        elif kind in (LIST, NAMED):
             self._part((cls, len(obj)), path)
             for i, item in enumerate(obj):
                 self.add(item, f"{path}[{i}]" if self.paths is not None else "", static)
-        elif kind == _DICT:
+        elif kind == DICT:
             self._part((cls, *map(frozen, obj)), path)
             for key, item in obj.items():
                 self.add(item, f"{path}[{key!r}]" if self.paths is not None else "", static)
@@ -193,8 +192,8 @@ class Flat:
         if read is not None:
             self._number(cls, read, path)
             return
-        parts, found = len(self.parts), self.found
-        carried = capture.carried_fields.get(cls, _NO_FIELDS)
+        parts, found, numbers = len(self.parts), self.found, len(self.numbers)
+        carried = capture.carried_fields.get(cls, NO_FIELDS)
         self._part(cls, path)
         for name in fields:
             if name in carried and not self._freeze_numbers:
@@ -204,7 +203,7 @@ class Flat:
                 continue
             self.add(getattr(obj, name), f"{path}.{name}" if self.paths is not None else "", True)
         if self.found == found:  # holds no Poly: an ordinary value
-            del self.parts[parts:]
+            del self.parts[parts:], self.numbers[numbers:], self.number_names[numbers:]
             if self.paths is not None:
                 del self.paths[parts:]
             if static:
@@ -252,122 +251,5 @@ class Flat:
 
 
 _CONST = Op.CONST
-_NO_FIELDS: frozenset[str] = frozenset()
-
-
-# -- rebuilding --------------------------------------------------------------------------------------------------------
-
-
-def rebuild(obj: Any, numbers: Iterator[Any], replace: Callable[[Any], Any], dynamic_scalars: bool) -> Any:
-    """`obj` with each handle replaced and each run-time scalar taken from `numbers`, in the order of `Flat.add`. Parts that hold
-    neither are kept as they are."""
-    cls = type(obj)
-    kind, fields = _kind(cls)
-    if kind == _HANDLE:
-        return replace(obj)
-    carrier = capture.scalar_carriers.get(cls)
-    if carrier is not None and carrier.read(obj) is not None:
-        return carrier.rebuild(obj, next(numbers))
-    if kind == _SCALAR:
-        if dynamic_scalars and cls in (int, float, complex):
-            return next(numbers)
-        return obj
-    if kind == _DATACLASS:
-        carried = capture.carried_fields.get(cls, _NO_FIELDS)
-        new = {
-            name: next(numbers) if name in carried else rebuild(getattr(obj, name), numbers, replace, False)
-            for name in fields
-        }
-        return obj if all(getattr(obj, k) is v for k, v in new.items()) else with_fields(cls, new)
-    if kind == _DICT:
-        items = {k: rebuild(v, numbers, replace, dynamic_scalars) for k, v in obj.items()}
-        return obj if all(obj[k] is v for k, v in items.items()) else _like_dict(obj, items)
-    values = [rebuild(v, numbers, replace, dynamic_scalars) for v in obj]
-    return obj if all(a is b for a, b in zip(obj, values, strict=True)) else _like_sequence(cls, values)
-
-
-def _like_dict(obj: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
-    if type(obj) is dict:
-        return items
-    made = obj.copy()
-    made.update(items)
-    return made
-
-
-def _like_sequence(cls: type, values: Sequence[Any]) -> Any:
-    if cls is list:
-        return values if isinstance(values, list) else list(values)
-    make = getattr(cls, "_make", cls)
-    return make(values)
-
-
-_shapes: dict[type, tuple[bool, tuple[str, ...], tuple[str, ...]]] = {}
-
-
-def with_fields(cls: type, values: dict[str, Any]) -> Any:
-    """A dataclass instance with these field values. A class with `__post_init__` is constructed, so that what it derives is
-    derived again; others are filled in directly."""
-    shape = _shapes.get(cls)
-    if shape is None:
-        fields = dataclasses.fields(cls)
-        shape = _shapes[cls] = (
-            hasattr(cls, "__post_init__"),
-            tuple(f.name for f in fields if f.init),
-            tuple(f.name for f in fields if not f.init),
-        )
-    construct, given, derived = shape
-    if construct:
-        made = cls(**{name: values[name] for name in given})
-        for name in derived:
-            object.__setattr__(made, name, values[name])
-        return made
-    made = object.__new__(cls)
-    for name, value in values.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
-# -- results -----------------------------------------------------------------------------------------------------------
-
-
-class Template:
-    """The structure of a captured result. `build(handles, numbers)` makes a new one around new handles, in the order of `handles`,
-    and the run-time scalars of the call."""
-
-    __slots__ = ("handles", "_make", "_at")
-
-    def __init__(self, result: Any) -> None:
-        self.handles: list[Any] = []
-        self._at: dict[int, int] = {}
-        self._make = self._read(result)
-
-    def build(self, handles: Sequence[Any], numbers: Sequence[Any]) -> Any:
-        return self._make(handles, numbers)
-
-    def _read(self, obj: Any) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
-        cls = type(obj)
-        kind, fields = _kind(cls)
-        if kind == _HANDLE:
-            at = self._at.setdefault(id(obj), len(self.handles))
-            if at == len(self.handles):
-                self.handles.append(obj)
-            return lambda handles, numbers: handles[at]
-        if isinstance(obj, Deferred):
-            return lambda handles, numbers: obj.evaluate(numbers)
-        carrier = capture.scalar_carriers.get(cls)
-        read = carrier.read(obj) if carrier is not None else None
-        if carrier is not None and read is not None and isinstance(read[0], Deferred):
-            carry, number = carrier.rebuild, read[0]
-            return lambda handles, numbers: carry(obj, number.evaluate(numbers))
-        if kind in (_LIST, _NAMED):
-            parts = [self._read(v) for v in obj]
-            return lambda handles, numbers: _like_sequence(cls, [p(handles, numbers) for p in parts])
-        if kind == _DICT:
-            pairs = [(k, self._read(v)) for k, v in obj.items()]
-            empty = obj.copy()
-            empty.clear()  # the template must not keep this call's Polys alive
-            return lambda handles, numbers: _like_dict(empty, {k: p(handles, numbers) for k, p in pairs})
-        if kind == _DATACLASS and cls not in capture.opaque_types:
-            named = [(name, self._read(getattr(obj, name))) for name in fields]
-            return lambda handles, numbers: with_fields(cls, {name: p(handles, numbers) for name, p in named})
-        return lambda handles, numbers: obj
+#: Carried fields of a class that has none.
+NO_FIELDS: frozenset[str] = frozenset()
