@@ -1,7 +1,10 @@
 """What a traced function gets in place of data: a handle that records what is done with it.
 
 A handle is not a value but a name of one, as a tensor variable is: changes in place move it to a new value, so every alias of it sees the change.
-Handles that share memory in PyTorch (views) share a `Storage`; those are not changed in place.
+Handles that share memory in PyTorch (views) share the mark `Storage.shared`; those are not changed in place.
+
+It is a real tensor subclass without data. PyTorch's C++ code takes anything that merely says it is a tensor for one, and crashes on it; of a
+subclass it knows that every call belongs to `__torch_function__`, and whatever slipped past that would reach `__torch_dispatch__`.
 """
 
 from __future__ import annotations
@@ -9,23 +12,21 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from ren.errors import DataDependentError, InPlaceError, TraceError
 from torch.fx.node import Node
-from torch.fx.proxy import Proxy
 
 from ren_frontend_torch.locations import user_source, variable_of
-from ren_frontend_torch.targets import BINARY, PROPERTIES, words
+from ren_frontend_torch.targets import BINARY, words
 
 if TYPE_CHECKING:
     from ren_frontend_torch.tracer import Tracer
 
 
 class Storage:
-    """Memory that one or more handles stand for. argument: the parameter it came in as, if it did."""
+    """Memory that handles stand for. argument: the parameter it came in as, if it did. shared: other handles may see it."""
 
     __slots__ = ("argument", "shared")
 
@@ -34,33 +35,42 @@ class Storage:
         self.shared = False
 
 
-_BRANCH = "Both sides have to be computed and combined by arithmetic, or the condition declared static(...)"
+_BRANCH = "Compute both sides and combine them by arithmetic, or declare what decides static(...)"
 _NUMBER = "Keep it as a tensor, compute it outside, or declare the input static(...)"
+_PRINT = "Print the decrypted result instead"
 
 
-class Handle(Proxy):
-    """Stands for a tensor while a function is traced. `isinstance(handle, torch.Tensor)` is true."""
+class Handle(torch.Tensor):
+    """Stands for a tensor while a function is traced."""
 
-    # Without this, code that tests for tensors would silently take its other branch.
-    __class__ = property(lambda self: torch.Tensor)
+    node: Node
+    tracer: Tracer
+    memory: Storage
+
     # NumPy arrays and scalars on the left leave the operation to the handle.
     __array_ufunc__ = None
-    node: Node
-    tracer: Tracer  # type: ignore[assignment]
 
-    def __init__(self, node: Node, tracer: Tracer, storage: Storage) -> None:
-        super().__init__(node, tracer)  # type: ignore[arg-type]
-        self.memory = storage
+    @staticmethod
+    def make(node: Node, tracer: Tracer, memory: Storage) -> Handle:
+        handle: Handle = torch.Tensor._make_wrapper_subclass(Handle, (0,), dtype=torch.float64)
+        fields = handle.__dict__
+        fields["node"], fields["tracer"], fields["memory"] = node, tracer, memory
+        return handle
 
     @classmethod
     def __torch_function__(
-        cls, orig_method: Any, types: Any, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        args, kwargs = args or (), kwargs or {}
-        tracer = _tracer_in(args) or _tracer_in(kwargs)
-        if tracer is None:
-            raise TraceError("a traced value reached PyTorch in a place where tracing cannot follow it")
-        return tracer.torch_function(orig_method, args, kwargs)
+        kwargs = kwargs or {}
+        return _tracer_in(args, kwargs).torch_function(func, args, kwargs)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise _tracer_in(args, kwargs or {}).refusal_here(
+            TraceError, f"{func} inside PyTorch", "Use a function of torch that takes tensors"
+        )
 
     # -- what needs numbers ------------------------------------------------------------------------------------------
 
@@ -100,44 +110,62 @@ class Handle(Proxy):
     def __complex__(self) -> complex:
         self.refuse("complex()", _NUMBER)
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, *digits: Any) -> Any:
         self.refuse("round()", _NUMBER)
 
-    def __contains__(self, item: object) -> bool:
+    def __contains__(self, item: Any) -> bool:
         self.refuse("'in'", _BRANCH)
 
     def __str__(self) -> str:
-        self.refuse("printing or str()", "Print the decrypted result instead")
+        self.refuse("printing or str()", _PRINT)
 
     def __format__(self, spec: str) -> str:
-        self.refuse("formatting", "Print the decrypted result instead")
+        self.refuse("formatting", _PRINT)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         self.refuse("conversion to a NumPy array", "Use the torch function of that name")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self.clone()
+    def item(self) -> Any:
+        self.refuse(".item()", _NUMBER)
 
-    def __copy__(self) -> Any:
-        return self.clone()
+    def tolist(self) -> Any:
+        self.refuse(".tolist()", _NUMBER)
+
+    def numpy(self, *args: Any, **kwargs: Any) -> Any:
+        self.refuse(".numpy()", _NUMBER)
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        self.refuse("conversion through DLPack", _NUMBER)
+
+    def is_nonzero(self) -> bool:
+        self.refuse(".is_nonzero()", _NUMBER)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self.refuse("pickling", "Return it from the traced function instead")
 
-    def __repr__(self) -> str:
-        return f"<traced {self.tracer.role(self)} value {self.node.name}>"
+    def __copy__(self) -> Any:
+        return self.clone()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("a tensor is not callable")
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.clone()
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        # Debuggers and error messages ask for it, so it does not refuse.
+        return f"<traced {self.tracer.role(self)} value {self.node.name}>"
 
     # -- shape questions ---------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         several = self.tracer.several.get(self.node)
-        return self.tracer.shape(self)[0] if several is None else several
+        if several is not None:
+            return several
+        shape = self.tracer.shape(self)
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return shape[0]
 
     def size(self, dim: int | None = None) -> Any:
-        return self.shape if dim is None else self.tracer.axis(self, dim)
+        return torch.Size(self.tracer.shape(self)) if dim is None else self.tracer.axis(self, dim)
 
     def dim(self) -> int:
         return self.tracer.rank(self)
@@ -149,11 +177,9 @@ class Handle(Proxy):
 
     # -- changes in place --------------------------------------------------------------------------------------------
 
-    def move(self, other: Any) -> Handle:
+    def move(self, other: Handle) -> Handle:
         """Become `other`, after an operation in place."""
-        self.tracer.check_in_place(self)
-        assert type(other) is Handle
-        self.node = other.node
+        self.__dict__["node"] = other.node
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -162,75 +188,55 @@ class Handle(Proxy):
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in _OWN:
-            raise self.tracer.refusal_here(InPlaceError, f"assignment to .{name}", "Use a variable of its own")
-        object.__setattr__(self, name, value)
-
-    # -- attributes --------------------------------------------------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        answer = _QUESTIONS.get(name)
-        if answer is not None:
-            return answer(self)
-        if name in PROPERTIES:
-            return self.tracer.call("property", name, (self,), {})
-        if name in _NUMBERS:
-            return partial(self.refuse, f".{name}()", _NUMBER)
-        if name in _STATE:
-            raise self.tracer.refusal_here(InPlaceError, f"access to .{name}", "Encrypted programs have no gradients")
-        if name.startswith("__") or not hasattr(torch.Tensor, name):
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
-        return partial(self.tracer.method, name, self)
-
-    def keys(self) -> Any:
-        raise AttributeError("'Tensor' object has no attribute 'keys'")
+        raise self.tracer.refusal_here(InPlaceError, f"assignment to .{name}", "Use a variable of its own")
 
 
-_OWN = ("node", "tracer", "memory")
-#: Methods that give Python data.
-_NUMBERS = frozenset(("item", "tolist", "numpy", "__dlpack__", "is_nonzero"))
-#: Attributes with state that a program has not.
-_STATE = frozenset(
-    ("data", "grad", "grad_fn", "backward", "register_hook", "storage", "untyped_storage", "data_ptr", "set_")
-)
-
-
-def _shape(handle: Handle) -> torch.Size:
-    return torch.Size(handle.tracer.shape(handle))
-
-
-_QUESTIONS: dict[str, Callable[[Handle], Any]] = {
-    "shape": _shape,
+#: Properties that tracing answers.
+QUESTIONS: dict[str, Callable[[Handle], Any]] = {
+    "shape": lambda h: torch.Size(h.tracer.shape(h)),
     "ndim": lambda h: h.tracer.rank(h),
     "dtype": lambda h: h.tracer.dtype(h),
     "device": lambda h: torch.device("cpu"),
     "layout": lambda h: torch.strided,
+    "itemsize": lambda h: h.tracer.dtype(h).itemsize,
+    "names": lambda h: (None,) * h.tracer.rank(h),
     "requires_grad": lambda h: False,
     "is_leaf": lambda h: True,
-    "is_cuda": lambda h: False,
-    "is_mps": lambda h: False,
-    "is_meta": lambda h: False,
-    "is_sparse": lambda h: False,
-    "is_quantized": lambda h: False,
-    "is_nested": lambda h: False,
-    "names": lambda h: (None,) * h.tracer.rank(h),
-    "is_complex": lambda h: lambda: bool(h.tracer.dtype(h).is_complex),
-    "is_floating_point": lambda h: lambda: bool(h.tracer.dtype(h).is_floating_point),
-    "is_contiguous": lambda h: lambda *args, **kwargs: True,
-    "get_device": lambda h: lambda: -1,
-    "requires_grad_": lambda h: lambda *args: h,
+    **{f"is_{n}": lambda h: False for n in words("cuda mps meta sparse quantized nested mkldnn xpu ipu maia vulkan")},
+    "is_cpu": lambda h: True,
+}
+
+#: Methods, and functions of torch with the same name, that tracing answers.
+ANSWERS: dict[str, Callable[..., Any]] = {
+    "numel": lambda h: h.numel(),
+    "is_complex": lambda h: h.tracer.dtype(h).is_complex,
+    "is_floating_point": lambda h: h.tracer.dtype(h).is_floating_point,
+    "is_signed": lambda h: True,
+    "is_contiguous": lambda h, *args, **kwargs: True,
+    "is_conj": lambda h: False,
+    "is_neg": lambda h: False,
+    "is_inference": lambda h: False,
+    "is_same_size": lambda h, other: h.size() == other.size(),
+    "is_tensor": lambda h: True,
+    "element_size": lambda h: h.tracer.dtype(h).itemsize,
+    "get_device": lambda h: -1,
+    "requires_grad_": lambda h, *args: h,
 }
 
 
-def _tracer_in(value: Any) -> Tracer | None:
-    if type(value) is Handle:
-        return value.tracer
-    items = value.values() if isinstance(value, dict) else value if type(value) in (tuple, list) else ()
-    for item in items:
-        found = _tracer_in(item)
-        if found is not None:
-            return found
-    return None
+def _tracer_in(*values: Any) -> Tracer:
+    """The tracer of the first handle in nested arguments."""
+    pending = list(reversed(values))
+    while pending:
+        value = pending.pop()
+        if type(value) is Handle:
+            return value.tracer
+        if isinstance(value, dict):
+            pending.extend(reversed(value.values()))
+        elif isinstance(value, (tuple, list)):
+            pending.extend(reversed(value))
+    file, line = user_source()
+    raise TraceError("a traced value is used where tracing cannot follow it", file=file, line=line)
 
 
 def _operator(function: Any) -> Callable[..., Any]:
@@ -263,4 +269,4 @@ for _name in BINARY:
 for _name in words("neg pos abs invert lt le eq ne gt ge getitem"):
     setattr(Handle, f"__{_name}__", _operator(getattr(operator, _name)))
 # Defining __eq__ does not take away the identity hash of tensors.
-Handle.__hash__ = object.__hash__  # type: ignore[method-assign]
+Handle.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from xdsl.ir import SSAValue
 
@@ -231,6 +232,7 @@ def getitem(e: Emitter, input: Any, index: Any) -> SSAValue:
 def _index_items(index: Any, rank: int, batched: bool) -> list[Any]:
     """One index per axis of the logical shape."""
     items = list(index) if isinstance(index, tuple) else [index]
+    items = [i.item() if isinstance(i, np.integer) else i for i in items]
     for item in items:
         if item is not Ellipsis and type(item) is not slice and (type(item) is bool or type(item) is not int):
             raise Unsupported(f"an index of type {'tensor' if type(item) is Handle else type(item).__name__}")

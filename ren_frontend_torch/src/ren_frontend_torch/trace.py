@@ -78,13 +78,13 @@ def _traced(roles: Inputs, tracer: Tracer, arguments: list[tuple[str, InputSpec]
         for n, s in roles.specs.items()
     }
     out = _called(roles, tracer, given, captured)
+    end = location(*_definition(roles.function))
     results: list[SSAValue] = []
-    structure = _output(out, tracer, results)
+    structure = _output(out, lambda x: tracer.result(x, end), results)
     tracer.output(out)
     tracer.close()
-    file, line = _definition(roles.function)
     returned = ReturnOp(*results)
-    returned.location = location(file, line)
+    returned.location = end
     block.add_op(returned)
     numbers = {path: i for i, (path, _) in enumerate(arguments)}
     attributes: dict[str, Any] = {entry.INPUT_NAMES: list(roles.runtime)}
@@ -142,24 +142,24 @@ def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Mate
     return out
 
 
-def _output(out: Any, tracer: Tracer, results: list[SSAValue]) -> Any:
+def _output(out: Any, value_of: Callable[[Any], SSAValue], results: list[SSAValue]) -> Any:
     """The structure of what was returned; values are added to `results`, each once."""
     if type(out) is Handle or isinstance(out, (torch.Tensor, np.ndarray)):
-        value = tracer.result(out)
+        value = value_of(out)
         for i, known in enumerate(results):
             if known is value:
                 return OperandRef(i)
         results.append(value)
         return OperandRef(len(results) - 1)
     if isinstance(out, tuple):
-        return tuple(_output(v, tracer, results) for v in out)
+        return tuple(_output(v, value_of, results) for v in out)
     if isinstance(out, list):
-        return [_output(v, tracer, results) for v in out]
+        return [_output(v, value_of, results) for v in out]
     if isinstance(out, Mapping):
         bad = next((k for k in out if not isinstance(k, str)), None)
         if bad is not None:
             raise TraceError(f"the function returns a mapping with the key {bad!r}; keys are str", subject="result")
-        return {k: _output(v, tracer, results) for k, v in out.items()}
+        return {k: _output(v, value_of, results) for k, v in out.items()}
     plain = out.item() if isinstance(out, np.generic) else out
     if plain is not None and type(plain) not in (bool, int, float, complex, str):
         raise TraceError(

@@ -25,12 +25,13 @@ from ren.program.rows import RuleError
 from ren.program.states import EncryptedState
 from ren.program.types import EncryptedType, MessageType
 from torch.overrides import is_tensor_method_or_property
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ren_frontend_torch import lookup, targets
 from ren_frontend_torch.emit import RANK, Emitter, Unsupported, message_type, role_of
 from ren_frontend_torch.guards import PublicWork
-from ren_frontend_torch.handles import Handle, Storage
+from ren_frontend_torch.handles import ANSWERS, QUESTIONS, Handle, Storage
 from ren_frontend_torch.locations import UNKNOWN, Source, user_source, variable_of
 from ren_frontend_torch.materials import Materials
 from ren_frontend_torch.meanings import MEANINGS
@@ -64,10 +65,11 @@ class Tracer:
         """The handle of an argument of the entry."""
         node = self.graph.create_node("placeholder", name, (), {})
         self._values[node] = value
-        return Handle(node, self, Storage(name))
+        return Handle.make(node, self, Storage(name))
 
-    def result(self, x: Any) -> SSAValue:
-        """The value of something that the function returns: a handle, a tensor or an array."""
+    def result(self, x: Any, end: LocationAttr) -> SSAValue:
+        """The value of something that the function returns: a handle, a tensor or an array. end: where it returns."""
+        self._emit.loc = end
         return self._emit.value(x)
 
     def output(self, structure: Any) -> None:
@@ -190,12 +192,24 @@ class Tracer:
         if not is_tensor_method_or_property(function):
             return self.call("function", function, args, kwargs)
         name = function.__name__
-        if name == "__get__":
-            return getattr(args[0], function.__self__.__name__)
+        if name in ("__get__", "__set__", "__delete__"):
+            return self._property(function.__self__.__name__, args[0], name)
         return self.method(name, *args, **kwargs)
+
+    def _property(self, name: str, handle: Handle, access: str) -> Any:
+        if access == "__get__":
+            answer = QUESTIONS.get(name)
+            if answer is not None:
+                return answer(handle)
+            if name in targets.PROPERTIES:
+                return self.call("property", name, (handle,), {})
+        raise self.refusal_here(InPlaceError, f".{name}", "Programs have no gradients and no storage to look into")
 
     def method(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """A method of a tensor; args[0] is the receiver."""
+        answer = ANSWERS.get(name)
+        if answer is not None and type(args[0]) is Handle:
+            return answer(*args, **kwargs)
         if name.startswith("__") and name.endswith("__"):
             word = name[2:-2]
             if word[0] == "i" and hasattr(operator, word[1:]) and word != "invert":
@@ -220,6 +234,8 @@ class Tracer:
             raise TraceError("a traced value was used after its trace had ended", file=source[0], line=source[1])
         name = lookup.name_of(target) if kind == "function" else target
         word = name.rpartition(".")[2]
+        if word in ANSWERS and kind == "function" and name.startswith("torch."):
+            return ANSWERS[word](*args, **kwargs)
         receiver = None
         if word[-1] == "_" and not name.startswith("operator."):
             receiver, word, name, target = args[0], word[:-1], name[:-1], _pure(kind, name[:-1])
@@ -244,8 +260,7 @@ class Tracer:
         made = self._record(kind, target, name, word, args, kwargs, source)
         if receiver is None:
             return made
-        receiver.node = made.node
-        return receiver
+        return receiver.move(made)
 
     def _check_receiver(self, receiver: Any, name: str, source: Source) -> None:
         file, line = source
@@ -392,12 +407,12 @@ class Tracer:
             for i, value in enumerate(found):
                 part = self.graph.create_node("call_function", operator.getitem, (node, i), {})
                 self._values[part] = value
-                parts.append(Handle(part, self, self._memory(handles, fresh)))
+                parts.append(Handle.make(part, self, self._memory(handles, fresh)))
             return tuple(parts)
         self._values[node] = found
         if found.name_hint is None and found.owner is not self.block:
             found.name_hint = node.name
-        return Handle(node, self, self._memory(handles, fresh))
+        return Handle.make(node, self, self._memory(handles, fresh))
 
     @staticmethod
     def _memory(handles: list[Handle], fresh: bool) -> Storage:
