@@ -477,3 +477,40 @@ def test_static_inputs_are_no_arguments() -> None:
 
     with pytest.raises(ValueError, match="static"):
         argument_type(static(3))
+
+
+def tokens(lexer: Any) -> list[Any]:
+    found = []
+    while True:
+        token = lexer.lex()
+        found.append((token.kind, token.span.start, token.span.end))
+        if token.kind.name == "EOF":
+            return found
+
+
+TOKENS = ' 0x1F 1.5e3 -1.0 1x2 3.0 0xi32 12 007 "a\\22b" "" "q" @"q" @foo ... {-# #-} // c "d\n %a-b %1 #1 #x.y !x<y>-> ^bb0 : :: = == <> (){}[] + * / ? | \t\r\n a.b$c_1 _x'
+
+
+@given(st.lists(st.sampled_from(TOKENS.split(" ")) | st.text('%#!^ab01.x->"\\/\n {}', max_size=4), max_size=12))
+def test_the_lexer_yields_the_tokens_of_xdsl(pieces: list[str]) -> None:
+    from ren.program.lexer import RenLexer
+    from xdsl.utils.exceptions import ParseError
+    from xdsl.utils.lexer import Input
+    from xdsl.utils.mlir_lexer import MLIRLexer
+
+    text = " ".join(pieces)
+    found = []
+    for cls in (RenLexer, MLIRLexer):
+        try:
+            found.append(tokens(cls(Input(text, "t"))))
+        except ParseError:
+            found.append([])
+    assert found[0] == found[1]
+
+
+def test_the_lexer_on_a_program() -> None:
+    from ren.program.lexer import RenLexer
+    from xdsl.utils.lexer import Input
+    from xdsl.utils.mlir_lexer import MLIRLexer
+
+    assert tokens(RenLexer(Input(TOKENS, "t"))) == tokens(MLIRLexer(Input(TOKENS, "t")))

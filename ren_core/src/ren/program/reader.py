@@ -14,35 +14,17 @@ from xdsl.dialects.func import Func
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Token
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
 from ren.errors import ProgramParseError, ProgramVerifyError
 from ren.program import _xdsl
 from ren.program.dialect import REN, TORCH, problem_of
+from ren.program.lexer import RenLexer
 from ren.program.limits import DEFAULT_LIMITS, Limits, check_limits, line_column
 from ren.program.order import OrderError, check_order, walk
 
 _ILLEGAL_NAME = re.compile(r'[\x00-\x1f"\\]')
 #: Prints under another name than it was read with, so it never comes back equal.
 _REFUSED = re.compile(r"(?<![\w$.-])dense_resource\s*<")
-
-
-class RenLexer(MLIRLexer):
-    """Strings with non-ASCII characters stay strings (xDSL turns them into bytes, which other constraints then refuse), and the pattern of a
-    string cannot backtrack (an unterminated one of 30 characters would take minutes)."""
-
-    _unescaped_characters_regex = _xdsl.STRING_PATTERN
-
-    def _lex_string_literal(self, start_pos: int) -> MLIRToken:
-        token = super()._lex_string_literal(start_pos)
-        if token.kind is MLIRTokenKind.BYTES_LIT:
-            try:
-                token.span.bytes_contents.decode()  # type: ignore[attr-defined]
-            except UnicodeDecodeError:
-                return token
-            return Token(MLIRTokenKind.STRING_LIT, token.span)
-        return token
 
 
 class RenContext(Context):
