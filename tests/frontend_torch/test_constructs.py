@@ -159,6 +159,7 @@ RIGHT: dict[str, Any] = {
     "roll of several": lambda x, w: torch.roll(x, (1, 2), (0, 0)),
     "slices": lambda x, w: x[2:6] + x[-4:] + x[:4] + x[..., 1:5] + x.narrow(0, 3, 4) + x[0:4:1],
     "elements": lambda x, w: x[0] + x[-1] + x[3] * 2 + x.select(0, 5),
+    "element meets vector": lambda x, w: x * x[0] + x[-1],
     "whole slice": lambda x, w: x[:] + x[...] + x[0:8],
     "reshape": lambda x, w: x.reshape(2, 4) + torch.reshape(x, (2, -1)) + x.view(2, 4),
     "rows": lambda x, w: x.view(4, 2)[1:3].flatten() + x.view(2, 4)[1],

@@ -149,7 +149,7 @@ class Handle(torch.Tensor):
     def __deepcopy__(self, memo: Any) -> Any:
         return self.clone()
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, **ignored: Any) -> str:  # type: ignore[override]
         # Debuggers and error messages ask for it, so it does not refuse.
         return f"<traced {self.tracer.role(self)} value {self.node.name}>"
 

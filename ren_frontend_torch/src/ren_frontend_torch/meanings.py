@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ren.program.rows import RuleError
 from xdsl.ir import SSAValue
 
 from ren_frontend_torch.emit import Emitter, Unsupported, encrypted_state, is_public, number, role_of
@@ -59,6 +60,18 @@ _ALIASES = {"self": "input", "x": "input", "x1": "input", "axis": "dim", "keepdi
 # -- arithmetic ------------------------------------------------------------------------------------------------------
 
 
+def _met(e: Emitter, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
+    """An element-wise operation. One element of a vector lies in one slot; before it meets a whole vector it is copied to all slots, as a sum over itself."""
+    try:
+        return e.build(name, [a, b])
+    except RuleError:
+        if all(encrypted_state(v) is not None for v in (a, b)):
+            spread = [e.build("ren.semantic.sum", [v]) if e.layout(v).elements == 1 else v for v in (a, b)]
+            if any(new is not old for new, old in zip(spread, (a, b), strict=True)):
+                return e.build(name, spread)
+        raise
+
+
 def _scaled(e: Emitter, x: Any, alpha: Any) -> SSAValue:
     """alpha * x."""
     factor = number(alpha)
@@ -71,22 +84,22 @@ def _scaled(e: Emitter, x: Any, alpha: Any) -> SSAValue:
 
 
 def add(e: Emitter, input: Any, other: Any, alpha: Any = 1) -> SSAValue:
-    return e.build("ren.semantic.add", [e.value(input), _scaled(e, other, alpha)])
+    return _met(e, "ren.semantic.add", e.value(input), _scaled(e, other, alpha))
 
 
 def subtract(e: Emitter, input: Any, other: Any, alpha: Any = 1) -> SSAValue:
-    return e.build("ren.semantic.subtract", [e.value(input), _scaled(e, other, alpha)])
+    return _met(e, "ren.semantic.subtract", e.value(input), _scaled(e, other, alpha))
 
 
 def reversed_subtract(e: Emitter, input: Any, other: Any, alpha: Any = 1) -> SSAValue:
-    return e.build("ren.semantic.subtract", [e.value(other), _scaled(e, input, alpha)])
+    return _met(e, "ren.semantic.subtract", e.value(other), _scaled(e, input, alpha))
 
 
 def multiply(e: Emitter, input: Any, other: Any) -> SSAValue:
     a, b = e.value(input), e.value(other)
     if is_public(a) and is_public(b):
         return e.public("function", "torch.mul", input, other)
-    return e.build("ren.semantic.multiply", [a, b])
+    return _met(e, "ren.semantic.multiply", a, b)
 
 
 def divide(e: Emitter, input: Any, other: Any, rounding_mode: Any = None) -> SSAValue:
