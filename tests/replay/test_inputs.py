@@ -134,6 +134,19 @@ def test_a_global_that_is_rebound_takes_effect(monkeypatch):
     assert len(f._plans) == 3
 
 
+def test_a_global_with_the_name_of_an_attribute_is_no_input(monkeypatch):
+    monkeypatch.setitem(globals(), "poly", P(1))
+
+    @ren.jit
+    def f(t):
+        return t.poly + 1
+
+    assert first(f(Tagged(P(2), 1.0))) == 3
+    monkeypatch.setitem(globals(), "poly", P(1).ntt())
+    assert first(f(Tagged(P(3), 1.0))) == 4
+    assert len(f._plans) == 1
+
+
 def test_a_closure_variable_that_is_rebound_takes_effect():
     weights = [P(1), P(2)]
     bias = P(10)

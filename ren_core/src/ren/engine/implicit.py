@@ -8,6 +8,7 @@ that the code names. Anything reached in another way is found at capture and ref
 from __future__ import annotations
 
 import copy
+import dis
 import functools
 import types
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ _SKIPPED: tuple[type, ...] = (
 )
 _skipped = set(_SKIPPED)
 _DEPTH = 3
+_GLOBAL = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 
 
 class ImplicitInputs:
@@ -52,14 +54,16 @@ class ImplicitInputs:
         if not isinstance(target, types.FunctionType):
             self._roots.append(("self", target))
             target = type(target).__dict__.get("__call__")
-        names: set[str] = set()
+        variables: set[str] = set()
+        attributes: set[str] = set()
         self._cells: list[tuple[str, types.CellType]] = []
         self._globals: dict[str, Any] = {}
         if isinstance(target, types.FunctionType):
-            names = _names(target.__code__)
+            variables, attributes = _names(target.__code__)
             self._cells = list(zip(target.__code__.co_freevars, target.__closure__ or (), strict=True))
             self._globals = target.__globals__
-        self._names = sorted(names)
+        self._variables = sorted(variables)
+        self._attributes = sorted(attributes)
 
     def bound_to(self, instance: Any) -> ImplicitInputs:
         """The implicit inputs of this function as a method of `instance`."""
@@ -76,7 +80,7 @@ class ImplicitInputs:
             except ValueError:  # not assigned yet
                 continue
         namespace = self._globals
-        for name in self._names:
+        for name in self._variables:
             if name in namespace:
                 yield name, namespace[name]
 
@@ -107,7 +111,7 @@ class ImplicitInputs:
             attributes = getattr(obj, "__dict__", None)
             if attributes is None:
                 return
-            for name in self._names:
+            for name in self._attributes:
                 if name not in attributes:
                     continue
                 value = attributes[name]
@@ -115,10 +119,18 @@ class ImplicitInputs:
                     self._visit(value, f"{path}.{name}", flat, depth - 1)
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Global and attribute names in a function's code and in the functions defined inside it."""
-    names = set(code.co_names)
+def _names(code: types.CodeType) -> tuple[set[str], set[str]]:
+    """Names of globals, and of attributes, that a function's code and the functions defined inside it use."""
+    variables: set[str] = set()
+    attributes: set[str] = set()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _GLOBAL:
+            variables.add(instruction.argval)
+        elif instruction.opcode in dis.hasname:
+            attributes.add(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _names(constant)
-    return names
+            inner = _names(constant)
+            variables |= inner[0]
+            attributes |= inner[1]
+    return variables, attributes
