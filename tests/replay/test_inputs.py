@@ -3,6 +3,7 @@
 import functools
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import ren
 from ren.engine import capture
@@ -54,6 +55,41 @@ def test_floats_compare_by_bits():
     f(P(1), 0.0)
     with pytest.raises(RuntimeError, match=r"captured \(0.0,\), got \(-0.0,\)"):
         f(P(1), -0.0)
+
+
+def test_equal_values_of_any_kind_are_the_same_scalar():
+    class Opaque:
+        __hash__ = None
+
+    opaque = Opaque()
+
+    @ren.jit
+    def f(x, k):
+        return x + 1
+
+    values = [
+        lambda: np.arange(3.0),
+        lambda: np.float64("nan"),
+        lambda: {1, 2},
+        lambda: frozenset({"a"}),
+        lambda: {"a": [1, (2.0, None)]},
+        lambda: RingSpec(n=8, moduli=(17,)),
+        lambda: Tagged,
+        lambda: opaque,
+        lambda: 1 + 2j,
+        lambda: b"ab",
+    ]
+    for make in values:
+        f.clear_jit()
+        f(P(1), make())
+        f(P(1), make())
+        assert f.cache_info().currsize == 1
+    with pytest.raises(RuntimeError, match="scalar arg changed"):
+        f(P(1), b"ac")
+    f.clear_jit()
+    f(P(1), opaque)
+    with pytest.raises(RuntimeError, match="scalar arg changed"):
+        f(P(1), Opaque())
 
 
 def test_scalars_are_listed_in_signature_order():

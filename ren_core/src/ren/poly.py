@@ -376,7 +376,11 @@ class Poly:
     # -- reading
 
     def realize(self) -> Poly:
-        """Compute the value now and keep it; returns self. Raises RuntimeError inside a captured function."""
+        """Compute the value now and keep it; returns self. Raises RuntimeError inside a captured function.
+
+        Only this value is kept: what it was computed from is computed again where it is used again, unless it is realized too
+        (`ren.realize(x, y)` computes several at once, shared parts once).
+        """
         _realize_nodes((self._node,))
         return self
 

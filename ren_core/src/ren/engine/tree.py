@@ -62,7 +62,9 @@ def frozen(value: Any) -> Hashable:
         return (cls, *map(frozen, value))
     if cls is dict:
         return (cls, *((frozen(k), frozen(v)) for k, v in value.items()))
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+    if cls is set or cls is frozenset:
+        return (cls, frozenset(map(frozen, value)))
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
         return (cls, value.dtype.str, value.shape, value.tobytes())
     try:
         hash(value)
