@@ -28,12 +28,8 @@ help:
 demo: .venv-demo/ready
 	.venv-demo/bin/python docs/examples/first_demo.py
 
-TORCH_EXAMPLE := docs/examples/trace_transform_run.py
-
-demo-torch:
-	@test -f $(TORCH_EXAMPLE) || { echo "Tracing of PyTorch functions is not there yet in this version ($(TORCH_EXAMPLE))"; exit 1; }
-	@$(MAKE) --no-print-directory .venv-torch/ready
-	.venv-torch/bin/python $(TORCH_EXAMPLE) --device cpu
+demo-torch: .venv-torch/ready
+	.venv-torch/bin/python docs/examples/trace_matvec.py
 
 # All three run even if one fails, so that one run tells everything.
 test: .venv-test/ready

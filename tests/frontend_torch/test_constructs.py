@@ -163,7 +163,9 @@ RIGHT: dict[str, Any] = {
     "whole slice": lambda x, w: x[:] + x[...] + x[0:8],
     "reshape": lambda x, w: x.reshape(2, 4) + torch.reshape(x, (2, -1)) + x.view(2, 4),
     "rows": lambda x, w: x.view(4, 2)[1:3].flatten() + x.view(2, 4)[1],
-    "roll of rows": lambda x, w: torch.roll(x.view(4, 2), 1, 0) + torch.roll(x.view(4, 2), 3),
+    "roll of rows": lambda x, w: (
+        torch.roll(x.view(4, 2), 1, 0) + torch.roll(x.view(4, 2), 3) + x.view(4, 2).roll((1, 2), (1, 0))
+    ),
     "squeeze": lambda x, w: x.unsqueeze(0).squeeze(0) + x.reshape(8, 1).squeeze() + x.ravel() + x.flatten(),
     "x.shape": lambda x, w: x * x.shape[0] + x.size(0) + x.size(-1) + x.numel() + x.ndim + x.dim(),
     "len(x)": lambda x, w: x * len(x),

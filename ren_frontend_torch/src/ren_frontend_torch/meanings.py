@@ -193,7 +193,6 @@ def _reduction(name: str) -> Callable[..., SSAValue]:
 def roll(e: Emitter, input: Any, shifts: Any, dims: Any = None) -> SSAValue:
     x = e.value(input)
     rank = e.rank(x)
-    shape = e.layout(x).shape
     steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
     axes = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if any(number(s) is None or int(s) != s for s in steps) or not steps:
@@ -202,24 +201,19 @@ def roll(e: Emitter, input: Any, shifts: Any, dims: Any = None) -> SSAValue:
         if len(steps) != 1:
             raise Unsupported("a roll without dims= takes one shift")
         _axes(e, x, None)
-        return _rolled(e, x, int(steps[0]), rank)
+        return _rolled(e, x, int(steps[0]), -1 if rank == 1 else None)
     if len(axes) != len(steps):
         raise Unsupported("shifts and dims have different lengths")
     for step, dim in zip(steps, axes, strict=True):
         (axis,) = _axes(e, x, dim)
-        if axis != 0:
-            raise Unsupported(
-                f"roll along axis {axis} of shape {shape} would need masks: roll vectors, or the first axis"
-            )
-        # In row-major order, rolling the first axis rolls the flattened array.
-        x = _rolled(e, x, int(step) * (math.prod(shape[1:]) if shape else 1), rank)
+        x = _rolled(e, x, int(step), axis - rank)
     return x
 
 
-def _rolled(e: Emitter, x: SSAValue, shift: int, rank: int) -> SSAValue:
+def _rolled(e: Emitter, x: SSAValue, shift: int, dimension: int | None) -> SSAValue:
     if shift == 0:
         return x
-    return e.build("ren.semantic.roll", [x], {"shift": shift, "dimension": -1} if rank == 1 else {"shift": shift})
+    return e.build("ren.semantic.roll", [x], {"shift": shift} | ({} if dimension is None else {"dimension": dimension}))
 
 
 def getitem(e: Emitter, input: Any, index: Any) -> SSAValue:
