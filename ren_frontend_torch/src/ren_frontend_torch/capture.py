@@ -133,7 +133,7 @@ def _decoded(values: Any, type_: Any) -> Any:
     count = math.prod(layout.shape)
     if slots.ndim == 0 or slots.shape[-1] < count:
         raise ProgramInputError(f"{count} slots are needed, got shape {tuple(slots.shape)}", subject="values")
-    return slots[..., :count].reshape(*slots.shape[:-1], *layout.shape)
+    return slots[..., :count].reshape((*slots.shape[:-1], *layout.shape))
 
 
 __all__ = ["CaptureResult"]
