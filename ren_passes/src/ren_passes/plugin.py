@@ -1,10 +1,28 @@
 """Plugin of the pass library."""
 
-from ren.plugin import PluginInfo
+from __future__ import annotations
 
-PLUGIN = PluginInfo(
-    name="passes",
-    api="1.0",
-    summary="passes over Programs and the default pipeline",
-    pending="passes and the default pipeline are not there yet in this version",
-)
+from typing import TYPE_CHECKING
+
+from ren.plugin import PluginInfo, hookimpl
+
+from ren_passes.default_pipeline import PLACES
+
+if TYPE_CHECKING:
+    from ren.plugin.registry import Registrar
+
+PLUGIN = PluginInfo(name="passes", api="1.0", summary="passes over Programs and the default pipeline")
+
+
+@hookimpl
+def ren_register_passes(registry: Registrar) -> None:
+    for place in PLACES:
+        registry.add_pass(
+            place.name,
+            f"ren_passes.{place.target}",
+            stage=place.stage,
+            after=place.after,
+            before=place.before,
+            default=place.default,
+            summary=place.summary,
+        )

@@ -1,0 +1,1 @@
+"""What passes ask about values and operations; nothing here changes a program."""

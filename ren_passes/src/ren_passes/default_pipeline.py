@@ -1,0 +1,81 @@
+"""The passes of this library and their places: what the plugin registers, and from it the default pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """target: "module:class" below `ren_passes`. stage, after, before: as in `ren.plugin.ordering.PassPlace`."""
+
+    name: str
+    target: str
+    stage: str
+    summary: str
+    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    default: bool = True
+
+
+PLACES: tuple[Place, ...] = (
+    Place(
+        "eliminate-dead-values", "eliminate_dead_values:EliminateDeadValuesPass", "clean", "remove unused pure values"
+    ),
+    Place(
+        "lower-semantic-to-logical",
+        "lower_semantic_to_logical:LowerSemanticToLogicalPass",
+        "semantic",
+        "name operations by which operands are encrypted",
+    ),
+    Place(
+        "expand-logical",
+        "expand_logical:ExpandLogicalPass",
+        "logical",
+        "write reductions, padded rolls, powers, matrix products with simple operations",
+        before=("insert-plaintext-preparation",),
+    ),
+    Place(
+        "insert-plaintext-preparation",
+        "insert_plaintext_preparation:InsertPlaintextPreparationPass",
+        "logical",
+        "encode public operands for their consumer",
+    ),
+    Place(
+        "insert-multiply-ntt-transitions",
+        "insert_multiply_ntt_transitions:InsertMultiplyNttTransitionsPass",
+        "logical",
+        "bring factors into the NTT domain",
+        after=("insert-plaintext-preparation",),
+    ),
+    Place("lower-logical-to-ckks", "lower_logical_to_ckks:LowerLogicalToCkksPass", "lower", "make CKKS operations"),
+    Place(
+        "insert-relinearization",
+        "insert_relinearization:InsertRelinearizationPass",
+        "ckks",
+        "relinearize products",
+        before=("insert-rescale",),
+    ),
+    Place("insert-rescale", "insert_rescale:InsertRescalePass", "ckks", "rescale products"),
+    Place(
+        "align-levels",
+        "align_levels:AlignLevelsPass",
+        "ckks",
+        "bring operands that meet to one level and scale; infer every state",
+        after=("insert-rescale",),
+    ),
+    Place(
+        "late-rescale",
+        "late_rescale:LateRescalePass",
+        "ckks",
+        "rescale sums of products once",
+        after=("align-levels",),
+    ),
+    Place(
+        "late-relinearization",
+        "late_relinearization:LateRelinearizationPass",
+        "ckks",
+        "relinearize sums of products once",
+        after=("late-rescale",),
+    ),
+)
