@@ -220,6 +220,34 @@ def diagnostics() -> str:
     )
 
 
+def torch_targets() -> str:
+    from ren_frontend_torch import targets
+
+    def spelled(spelling: str) -> str:
+        return f"`x{spelling}`" if spelling.startswith(".") else f"`{spelling}`"
+
+    spaces = "".join(
+        f"\n### {space}\n\n{', '.join(f'`{n}`' for n in sorted(set(names)))}\n"
+        for space, names in targets.FUNCTIONS.items()
+    )
+    return (
+        NOTE.format(source="ren_frontend_torch/targets.py")
+        + "# PyTorch calls that are understood\n\n## On encrypted values\n\nIn these spellings, and as operators; in-place forms (`x.add_(y)`, `x += y`, `out=x`) where nothing "
+        "else shares the memory. Any other call is kept in the program and listed in `CaptureResult.diagnostics` with file and line; it runs only with a handler in "
+        '`workspace["torch_handlers"]`.\n\n'
+        + _table(
+            ("calls", "meaning"), ((", ".join(map(spelled, r.spellings)), _prose(r.summary)) for r in targets.SPELLINGS)
+        )
+        + "\n## On public data\n\nKept in the program and executed by name from this table when it runs. They return new values and touch nothing else: no changes in place, no "
+        "files, no random numbers.\n"
+        + spaces
+        + f"\n### Methods of tensors\n\n{', '.join(f'`{n}`' for n in sorted(set(targets.METHODS)))}\n"
+        + f"\n### Properties of tensors\n\n{', '.join(f'`{n}`' for n in targets.PROPERTIES)}\n"
+        + f"\n## Refused while tracing\n\nRandom numbers: {', '.join(f'`{n}`' for n in sorted(targets.RANDOM))}. "
+        f"In eval mode these are fine: {', '.join(f'`{n}`' for n in sorted(targets.ONLY_IN_TRAINING))}.\n"
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "program-operations.md": program_operations,
     "diagnostics.md": diagnostics,
@@ -227,6 +255,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "plugins.md": plugins,
     "operations.md": operations,
+    "torch-targets.md": torch_targets,
 }
 
 

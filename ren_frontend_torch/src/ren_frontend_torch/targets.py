@@ -6,6 +6,8 @@ read their arguments, return new values or views, and touch nothing else: no fil
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
@@ -126,3 +128,111 @@ AUDITED: frozenset[tuple[str, str]] = frozenset(
 
 #: Binary operators that have a reflected form.
 BINARY: tuple[str, ...] = words("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift")
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """Ways to write one meaning on encrypted values. spellings: dotted names of functions, names of methods after a dot. parameters: names in order; *name takes
+    the rest, ?name is given by keyword only. fresh: the result is memory of its own."""
+
+    meaning: str
+    spellings: tuple[str, ...]
+    parameters: tuple[str, ...]
+    summary: str
+    fresh: bool
+
+
+def _row(meaning: str, spellings: str, parameters: str, summary: str, *, fresh: bool = True) -> Spelling:
+    return Spelling(meaning, words(spellings), words(parameters), summary, fresh)
+
+
+SPELLINGS: tuple[Spelling, ...] = (
+    _row("add", "torch.add operator.add .add", "input other alpha", "x + alpha * y"),
+    _row("subtract", "torch.sub torch.subtract operator.sub .sub .subtract", "input other alpha", "x - alpha * y"),
+    _row("reversed_subtract", "torch.rsub", "input other alpha", "y - alpha * x"),
+    _row("multiply", "torch.mul torch.multiply operator.mul .mul .multiply", "input other", "x * y"),
+    _row(
+        "divide",
+        "torch.div torch.divide torch.true_divide operator.truediv .div .divide .true_divide",
+        "input other rounding_mode",
+        "x / y with public y",
+    ),
+    _row(
+        "power",
+        "torch.pow torch.float_power operator.pow .pow .float_power",
+        "input exponent",
+        "x ** n with a whole n >= 1",
+    ),
+    _row("negate", "torch.neg torch.negative operator.neg .neg .negative", "input", "-x"),
+    _row("square", "torch.square .square", "input", "x * x"),
+    _row("conjugate", "torch.conj torch.conj_physical .conj .conj_physical", "input", "complex conjugate", fresh=False),
+    _row("add_product", "torch.addcmul .addcmul", "input tensor1 tensor2 value", "x + value * y * z"),
+    _row("sum", "torch.sum .sum", "input dim keepdim dtype", "sum over all axes"),
+    _row("mean", "torch.mean .mean", "input dim keepdim dtype", "mean over all axes"),
+    _row("roll", "torch.roll .roll", "input shifts dims", "cyclic shift along axes, or of the flattened array"),
+    _row("getitem", "operator.getitem", "input index", "elements and ranges of the first axis", fresh=False),
+    _row("narrow", "torch.narrow .narrow", "input dim start length", "a range of the first axis", fresh=False),
+    _row("select", "torch.select .select", "input dim index", "one element of the first axis", fresh=False),
+    _row("split", "torch.split .split", "input split_size dim", "ranges of the first axis", fresh=False),
+    _row("chunk", "torch.chunk .chunk", "input chunks dim", "ranges of the first axis", fresh=False),
+    _row("unbind", "torch.unbind .unbind", "input dim", "all elements of the first axis", fresh=False),
+    _row("reshape", "torch.reshape .reshape .view", "input *shape", "the same elements in another shape", fresh=False),
+    _row(
+        "flatten",
+        "torch.flatten .flatten",
+        "input start_dim end_dim",
+        "the same elements in another shape",
+        fresh=False,
+    ),
+    _row("flatten", "torch.ravel .ravel", "input", "the same elements in another shape", fresh=False),
+    _row("squeeze", "torch.squeeze .squeeze", "input dim", "the same elements in another shape", fresh=False),
+    _row("unsqueeze", "torch.unsqueeze .unsqueeze", "input dim", "the same elements in another shape", fresh=False),
+    _row("transpose", "torch.t .t .T", "input", "of a vector: itself", fresh=False),
+    _row(
+        "matmul",
+        "torch.matmul torch.mm torch.linalg.matmul operator.matmul .matmul .mm",
+        "input other",
+        "encrypted vector with public matrix or vector, or two encrypted vectors",
+    ),
+    _row(
+        "matmul",
+        "torch.dot .dot",
+        "input other",
+        "encrypted vector with public matrix or vector, or two encrypted vectors",
+    ),
+    _row("matrix_vector", "torch.mv .mv", "input vec", "public matrix times encrypted vector"),
+    _row("inner", "torch.inner .inner", "input other", "over the last axes"),
+    _row("linear", "torch.nn.functional.linear", "input weight bias", "public weight and bias"),
+    _row(
+        "same",
+        "torch.positive operator.pos .positive .contiguous .detach .cpu .resolve_conj .resolve_neg torch.resolve_conj torch.resolve_neg",
+        "input ?memory_format",
+        "the value itself",
+        fresh=False,
+    ),
+    _row("same", "torch.clone .clone", "input ?memory_format", "the value itself"),
+    _row("same", ".double .float .half .bfloat16", "input ?memory_format", "the value itself", fresh=False),
+    _row(
+        "convert",
+        ".to .type_as",
+        "input *target ?dtype ?device ?non_blocking ?copy ?memory_format",
+        "the value itself; conversion to integers is not understood",
+        fresh=False,
+    ),
+    _row(
+        "dropout",
+        "torch.nn.functional.dropout torch.nn.functional.alpha_dropout torch.dropout",
+        "input p training inplace",
+        "in eval mode: the value itself",
+        fresh=False,
+    ),
+    _row(
+        "dropout",
+        "torch.nn.functional.dropout1d torch.nn.functional.dropout2d torch.nn.functional.feature_alpha_dropout",
+        "input p training inplace",
+        "in eval mode: the value itself",
+        fresh=False,
+    ),
+    _row("zeros_like", "torch.zeros_like", "input ?dtype ?device", "public zeros of a known shape"),
+    _row("ones_like", "torch.ones_like", "input ?dtype ?device", "public ones of a known shape"),
+)
