@@ -90,6 +90,10 @@ def diagonal(op: Operation, operands: Values, machine: Machine) -> Any:
     return np.roll(values, at.get("roll", 0))
 
 
+def slot_share(op: Operation, operands: Values, machine: Machine) -> Any:
+    return 1.0 / machine.engine.num_slots
+
+
 def reciprocal(op: Operation, operands: Values, machine: Machine) -> Any:
     array = to_array(operands[0])
     if not np.all(array):

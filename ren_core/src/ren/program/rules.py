@@ -391,6 +391,10 @@ def _same_message(m: MessageState, attributes: Attributes) -> MessageState:
     return MessageState("message", m.shape, m.dtype)
 
 
+def _slot_share(attributes: Attributes) -> MessageState:
+    return MessageState("message", (), "float64")
+
+
 def _constant(attributes: Attributes) -> MessageState:
     value = attributes["value"]
     return MessageState("static", () if isinstance(value, (bool, int, float, complex)) else None)
@@ -426,5 +430,6 @@ prepare_multiply = rule(_prepare("multiply"))
 encode = rule(_encode)
 mask = rule(_mask)
 diagonal = rule(_diagonal)
+slot_share = rule(_slot_share)
 same_message = rule(_same_message)
 constant = rule(_constant)
