@@ -8,6 +8,7 @@ from ren.engine.schedule import domains, schedule
 from ren.engine.schedule.domains import Problem
 from ren.engine.schedule.normalise import normalise
 from ren.engine.schedule.values import values_of
+from ren.gadget import KeyBuffer, decompose
 from ren.ops import KERNELS, Domain
 from ren.poly import Poly
 from ren.ring import RingSpec
@@ -130,3 +131,28 @@ def test_a_large_component_uses_the_heuristic_in_linear_time():
     for i in range(3000):
         x = x + (y if i % 7 == 0 else x)
     assert kernels_of((x * y).intt())
+
+
+def test_both_components_of_a_gadget_product_count():
+    special = (89, 97)
+    wide = RING.extend(special)
+    key = KeyBuffer.from_polys([(leaf("ntt", wide), leaf("ntt", wide))] * 2)
+    x, y = leaf("ntt"), leaf("ntt")
+    total = []
+    for _ in range(2):
+        z = (x * y).rescale()
+        b, a = decompose(z, 2, special).product(key, (0, 1, 3, 4))
+        total = [b.mod_down(2, add=z).automorphism(3), a.mod_down(2).automorphism(3)]
+    assert sorted(kernels_of(*total)) == [
+        "automorphism",
+        "automorphism",
+        "elementwise",
+        "key_switch",
+        *["mod_down"] * 3,
+    ]
+
+
+def test_only_limbs_that_are_used_count():
+    x = leaf()  # three limbs, of which one is used: cheaper to transform than the sum of two roots
+    y = x.limbs(0, 1) * 3
+    assert kernels_of(y.ntt(), (y + 1).ntt()).count("ntt") == 1

@@ -6,7 +6,8 @@ however many users want it (nothing, for one that is computed once). MOD_DOWN in
 
 That cost is submodular in the choice, so the optimum is a minimum s-t cut (Kolmogorov and Zabih, "What energy functions can be
 minimized via graph cuts?", 2004; the "one transform serves all users" term is the usual hyperedge construction with an
-auxiliary node). Connected components are solved one by one: trivially where all their neighbours agree, exactly (Dinic) up to
+auxiliary node). Where several are, the one with most values in the NTT domain is taken: a MOD_DOWN there transforms its
+rows while they are in the cache. Connected components are solved one by one: trivially where all their neighbours agree, exactly (Dinic) up to
 EXACT_LIMIT free values, beyond that by a linear-time heuristic: majority of the operands in graph order, then SWEEPS passes in
 which each value takes the domain that is cheaper given its neighbours.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ren.engine.schedule.values import Value, Values
+from ren.engine.schedule.values import Ref, Value, Values
 from ren.ops import Domain, Kind, Op
 
 EXACT_LIMIT = 1500
@@ -34,7 +35,7 @@ def place(graph: Values) -> list[Domain | None]:
     problem = Problem(graph)
     for component in problem.components():
         problem.solve(component)
-    return problem.domain
+    return problem.domain[: len(graph.values)]
 
 
 def scalar_product(value: Value, values: list[Value]) -> bool:
@@ -45,17 +46,19 @@ def scalar_product(value: Value, values: list[Value]) -> bool:
 class Problem:
     """The placement problem of one graph.
 
-    free: values to decide. wants[v]: who uses v: a value number ("the domain of that value") or a Domain. weight: limbs of v.
+    free: values to decide. wants[v]: who uses v: a value number ("the domain of that value") or a Domain. weight: limbs of v that anyone
+    uses. Numbers beyond the graph's values stand for the second component of gadget products, which is transformed on its own.
     """
 
     def __init__(self, graph: Values) -> None:
         values = graph.values
-        self.weight = [0 if v.once else v.ring.limbs for v in values]
+        self.weight = [0] * len(values)
         self.domain: list[Domain | None] = []
         self.free: list[bool] = []
         self.unary = [0] * len(values)
         self.wants: list[list[int | Domain]] = [[] for _ in values]
-        self.operands: list[tuple[int, ...]] = []
+        self.operands: list[tuple[int, ...]] = [()] * len(values)
+        uses: list[tuple[int | Domain | None, tuple[Ref, ...]]] = []
         for i, v in enumerate(values):
             fixed = v.fixed
             if v.op is Op.MULTIPLY and not scalar_product(v, values):
@@ -64,21 +67,40 @@ class Problem:
             self.domain.append(fixed if poly else None)
             self.free.append(poly and fixed is None)
             if v.op is Op.MOD_DOWN and not v.once:
-                self.unary[i] = values[v.args[0].value].ring.limbs if v.args else 0
+                self.unary[i] = v.args[0].stop - v.args[0].start
             want: int | Domain | None = None
             if v.op in _SAME:
                 want = fixed if fixed is not None else i
             elif v.op in _COEFF_OPERANDS:
                 want = _C
+            uses.append((want, v.args))
+        uses += [(root.domain, (root.ref,)) for root in graph.roots]
+        second: dict[int, int] = {}
+        span: dict[int, tuple[int, int]] = {}
+        for i, (want, refs) in enumerate(uses):
             operands = []
-            for a in v.args:
-                if want is not None and values[a.value].kind is Kind.POLY and values[a.value].op is not Op.CONST:
-                    self.wants[a.value].append(want)
-                    operands.append(a.value)
-            self.operands.append(tuple(operands))
-        for root in graph.roots:
-            if values[root.ref.value].kind is Kind.POLY and values[root.ref.value].op is not Op.CONST:
-                self.wants[root.ref.value].append(root.domain)
+            for ref in refs:
+                v = values[ref.value]
+                if want is None or v.kind is not Kind.POLY or v.op is Op.CONST:
+                    continue
+                at = ref.value if not ref.part else second.setdefault(ref.value, len(self.domain))
+                if at == len(self.domain):
+                    self._append(self.domain[ref.value])
+                self.wants[at].append(want)
+                operands.append(at)
+                lo, hi = span.get(at, (ref.start, ref.stop))
+                span[at] = (min(lo, ref.start), max(hi, ref.stop))
+                self.weight[at] = 0 if v.once else span[at][1] - span[at][0]
+            if i < len(values):
+                self.operands[i] = tuple(operands)
+
+    def _append(self, domain: Domain | None) -> None:
+        self.domain.append(domain)
+        self.free.append(False)
+        self.weight.append(0)
+        self.unary.append(0)
+        self.wants.append([])
+        self.operands.append(())
 
     # -- structure
 
@@ -237,12 +259,26 @@ class _Flow:
                     queue.append(v)
         return level
 
+    def _before(self, sink: int) -> list[bool]:
+        """For each node whether no flow can be sent from it to the sink any more."""
+        reaches = [False] * len(self._out)
+        reaches[sink] = True
+        queue = deque([sink])
+        while queue:
+            v = queue.popleft()
+            for e in self._out[v]:  # e ^ 1 leads to v
+                u = self._to[e]
+                if self._left[e ^ 1] and not reaches[u]:
+                    reaches[u] = True
+                    queue.append(u)
+        return [not r for r in reaches]
+
     def cut(self, source: int, sink: int) -> list[bool]:
-        """For each node whether it is on the source side of a minimum cut."""
+        """For each node whether it is on the source side of a minimum cut; of several the one with the largest source side."""
         while True:
             level = self._levels(source)
             if level[sink] < 0:
-                return [x >= 0 for x in level]
+                return self._before(sink)
             next_edge = [0] * len(self._out)
             path: list[int] = []
             u = source
