@@ -78,4 +78,38 @@ PLACES: tuple[Place, ...] = (
         "relinearize sums of products once",
         after=("late-rescale",),
     ),
+    Place(
+        "place-domains",
+        "place_domains:PlaceDomainsPass",
+        "optimize",
+        "form sums in the NTT domain; drop transforms that do nothing",
+        before=("merge-equal-values",),
+    ),
+    Place(
+        "encode-plaintexts-once",
+        "encode_plaintexts_once:EncodePlaintextsOncePass",
+        "optimize",
+        "share encoded plaintexts",
+        before=("merge-equal-values",),
+    ),
+    Place(
+        "merge-equal-values",
+        "merge_equal_values:MergeEqualValuesPass",
+        "optimize",
+        "compute equal values once",
+    ),
+    Place(
+        "hoist-rotations",
+        "hoist_rotations:HoistRotationsPass",
+        "optimize",
+        "rotate one value in groups that share a decomposition",
+        after=("merge-equal-values",),
+    ),
+    Place(
+        "visualize-svg",
+        "visualize_svg:SvgGraphVisualizationPass",
+        "report",
+        "draw a function as SVG",
+        default=False,
+    ),
 )
