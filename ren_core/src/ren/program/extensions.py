@@ -1,4 +1,4 @@
-"""Dialects and handlers that plugins bring, fetched when the first program is parsed, checked or run."""
+"""Dialects, handlers and drawings that plugins bring, fetched when they are first needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ren.errors import PluginError
 from ren.plugin.manager import manager
-from ren.plugin.registry import Kind
+from ren.plugin.registry import Kind, resolve
 from ren.program.dialect import RenDialect, add_dialect
 
 _LOCK = threading.Lock()
@@ -41,3 +41,12 @@ def plugin_handler(operation: str) -> Callable[..., Any] | None:
     registry = manager().registry
     entry = registry.get(Kind.HANDLER, operation)
     return None if entry is None else registry.instance(entry)
+
+
+def notebook_svg(program: Any) -> str | None:
+    """The drawing of a program by the class registered as pass `visualize-svg` (its `notebook_svg(program)`), None without that plugin."""
+    entry = manager().registry.get(Kind.PASS, "visualize-svg")
+    if entry is None:
+        return None
+    found: str | None = resolve(entry.factory).notebook_svg(program)  # type: ignore[attr-defined]
+    return found

@@ -138,6 +138,12 @@ class Program:
         names = ", ".join(f.sym_name.data for f in self.functions)
         return f"<Program with {sum(1 for _ in self.walk())} operations in functions: {names or 'none'}>"
 
+    def _repr_svg_(self) -> str | None:
+        """What notebooks show: a drawing by the plugin that registers the pass `visualize-svg`; None without that plugin."""
+        from ren.program.extensions import notebook_svg
+
+        return notebook_svg(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Program.parse, (self.to_text(include_locations=True),)
 
