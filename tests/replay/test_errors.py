@@ -68,6 +68,57 @@ def test_no_poly_in_or_out():
     assert repr(info.value) == "RuntimeError('ren.jit: function must return at least one Poly')"
 
 
+class Holder:
+    def __init__(self, **parts):
+        self.__dict__.update(parts)
+
+
+class Slots:
+    __slots__ = ("p",)
+
+    def __init__(self, p):
+        self.p = p
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda p: {p},
+        lambda p: Holder(p=p),
+        lambda p: Holder(a=[1, {"b": p}]),
+        lambda p: Slots(p),
+        lambda p: [Holder(inner=Slots(p))],
+        lambda p: frozenset({(1, p)}),
+    ],
+)
+def test_a_poly_in_an_object_that_cannot_be_rebuilt_is_refused(wrap):
+    @ren.jit
+    def computed(x):
+        return x + 1, wrap(x * 2)
+
+    @ren.jit
+    def given(x):
+        return x + 1, wrap(x)
+
+    for f in (computed, given):
+        with pytest.raises(RuntimeError, match="ren.jit: the result holds a Poly inside a"):
+            f(P(1))
+        assert not f._plans
+
+
+def test_objects_without_a_poly_of_the_call_are_shared():
+    shared = Holder(old=P(5), n=3)
+
+    @ren.jit
+    def f(x):
+        return x + 1, shared, Holder(literal=P(2))
+
+    a, b = f(P(1)), f(P(2))
+    assert a[1] is b[1] is shared
+    assert first(b[0]) == 3
+    assert first(b[2].literal) == 2
+
+
 def test_randomness_inside_raises_but_a_seeded_draw_is_a_constant():
     @ren.jit
     def f(x):

@@ -14,7 +14,7 @@ from ren.engine.jit_options import JitOptions
 from ren.engine.plan import Plan, place_steps
 from ren.engine.plan_cache import PLANS
 from ren.engine.prune import split
-from ren.engine.rebuild import Template, rebuild
+from ren.engine.rebuild import Template, handles_inside, rebuild
 from ren.engine.run import backend_of
 from ren.engine.schedule import Static, normalise, schedule
 from ren.engine.schedule.normalise import leaf_signature
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ren.engine.jit import Binder
 
 NO_OUTPUT = "ren.jit: function must return at least one Poly"
+KEPT = "ren.jit: the result holds a Poly inside a {holder}, which replays could not renew. Return it in a list, tuple, dict or dataclass."
 HIDDEN = "ren.jit: the function uses a Poly it was not given and does not name ({poly}): replays would keep today's value. Pass it as an argument."
 
 
@@ -143,6 +144,7 @@ def capture_plan(
     if not template.handles:
         raise noted(RuntimeError(NO_OUTPUT), f"{name} returned {type(result).__name__}")
     given = {id(h._node): i for i, h in enumerate(stand_ins)}
+    _refuse_kept(template, first, given.keys(), name)
     around = {id(h._node): i for i, h in enumerate(implicit.handles)}
     nodes = [h._node for h in template.handles]
     _refuse_hidden(nodes, first, given.keys() | around.keys(), name)
@@ -218,6 +220,20 @@ def _refuse_hidden(nodes: Sequence[Node], first: int, known: Set[int], name: str
                 f"Known to {name} are its arguments, and closure variables, globals and attributes that its own code names; "
                 "what a helper function names is hidden from it.",
             )
+
+
+def _refuse_kept(template: Template, first: int, stand_ins: Set[int], name: str) -> None:
+    """Raise if the result holds a Poly of this call in an object that every replay would share."""
+    for holder in template.kept:
+        for h in handles_inside([holder]):
+            node: Node = h._node
+            computed = node.realized is None and node.op is not Op.CONST
+            if node.serial >= first and not node.pinned and (computed or id(node) in stand_ins):
+                raise noted(
+                    RuntimeError(KEPT.format(holder=type(holder).__name__)),
+                    f"Results of {name} are rebuilt from lists, tuples, dicts and dataclasses only.",
+                )
+    template.kept.clear()
 
 
 def _source(

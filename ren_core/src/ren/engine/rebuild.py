@@ -89,14 +89,44 @@ def with_fields(cls: type, values: dict[str, Any]) -> Any:
 _Make = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
+#: How far `handles_inside` looks into an object, and at how many parts.
+_DEPTH, _PARTS = 4, 2000
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type)
+
+
+def handles_inside(objects: Sequence[Any]) -> Iterator[Any]:
+    """Handles that objects of unknown types hold in attributes, slots and items, within limits of depth and number."""
+    seen: set[int] = set()
+    level = list(objects)
+    for _ in range(_DEPTH):
+        below: list[Any] = []
+        for obj in level:
+            if isinstance(obj, _PLAIN) or callable(obj) or id(obj) in seen or len(seen) > _PARTS:
+                continue
+            seen.add(id(obj))
+            if kind_of(type(obj))[0] == HANDLE:
+                yield obj
+                continue
+            if isinstance(obj, dict):
+                below += [*obj, *obj.values()]
+            elif isinstance(obj, (list, tuple, set, frozenset)):
+                below += obj
+            below += getattr(obj, "__dict__", {}).values()
+            for cls in type(obj).__mro__:
+                slots = cls.__dict__.get("__slots__", ())
+                below += [getattr(obj, name, None) for name in ((slots,) if isinstance(slots, str) else slots)]
+        level = below
+
+
 class Template:
     """The structure of a captured result. `build(handles, values)` makes a new one around new handles, in the order of `handles`,
-    and the values of `recipes` for the call."""
+    and the values of `recipes` for the call. kept: objects that every result shares, since nothing was found in them to renew."""
 
-    __slots__ = ("handles", "_recipes", "_make", "_at")
+    __slots__ = ("handles", "kept", "_recipes", "_make", "_at")
 
     def __init__(self, result: Any, recipes: Recipes) -> None:
         self.handles: list[Any] = []
+        self.kept: list[Any] = []
         self._recipes = recipes
         self._at: dict[int, int] = {}
         self._make = self._read(result)
@@ -134,6 +164,7 @@ class Template:
             return lambda handles, values: _like_dict(empty, {k: p(handles, values) for k, p in pairs})
         if kind == DATACLASS and cls not in capture.opaque_types:
             return self._dataclass(obj, cls, fields)
+        self.kept.append(obj)
         return None
 
     def _dataclass(self, obj: Any, cls: type, fields: tuple[str, ...]) -> _Make:
