@@ -344,6 +344,17 @@ def test_realize_several_as_one_schedule(xy):
     assert (u - v).tolist() == [2] + [0] * 7
 
 
+@pytest.mark.parametrize(
+    "read",
+    [Poly.tolist, Poly.to_centered_list, Poly.tobytes, Poly.lift, Poly.residues, lambda p: p == P(1), pickle.dumps],
+)
+def test_reading_keeps_the_value(xy, read):
+    *_, x, y = xy
+    product = x * y
+    read(product)
+    assert product.is_realized
+
+
 def test_to_device(xy):
     *_, x, _ = xy
     assert x.to("reference") is x

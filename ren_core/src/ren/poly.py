@@ -402,23 +402,31 @@ class Poly:
         assert buffer is not None
         return buffer
 
+    def _coefficients(self) -> NDArray[np.uint64]:
+        """Residues in the coefficient domain. Keeps the value of this Poly too: who reads one often goes on with it."""
+        coefficients = self.intt()
+        _realize_nodes((self._node, coefficients._node))
+        return coefficients.residues()
+
     def tolist(self) -> list[int]:
         """The n coefficients in [0, Q)."""
-        return [int(c) for c in recombine(self.intt().residues(), self.ring.moduli)]
+        return [int(c) for c in recombine(self._coefficients(), self.ring.moduli)]
 
     def to_centered_list(self) -> list[int]:
         """The n coefficients in (-Q/2, Q/2]."""
-        return [int(c) for c in centre(recombine(self.intt().residues(), self.ring.moduli), self.ring.modulus)]
+        return [int(c) for c in centre(recombine(self._coefficients(), self.ring.moduli), self.ring.modulus)]
 
     def tobytes(self) -> bytes:
         """The residues in the coefficient domain as little-endian 64-bit words, limb by limb: equal for equal polynomials."""
-        return self.intt().residues().astype("<u8", copy=False).tobytes()
+        return self._coefficients().astype("<u8", copy=False).tobytes()
 
     def lift(self) -> tuple[NDArray[np.float64], int]:
         """The centred coefficients as correctly rounded doubles, and how many did not fit (see `ren.ops.Op.LIFT`)."""
         x = self.intt()._node
         node = Node(Op.LIFT, (x,), (), x.ring, _COEFF, x.device, kind=Kind.FLOAT)
-        words = Poly._of(node)._buffer().to_host()
+        _realize_nodes((self._node, node))
+        assert node.realized is not None
+        words = node.realized.to_host()
         return words[:-1].view(np.float64), int(words[-1])
 
     def __eq__(self, other: object) -> bool:
@@ -429,8 +437,10 @@ class Poly:
             return False
         if self._node is other._node:
             return True
-        x, y = (self, other) if self.domain is other.domain else (self.intt(), other.intt())
-        return bool(np.array_equal(x.residues(), y.residues()))
+        if self.domain is other.domain:
+            _realize_nodes((self._node, other._node))
+            return bool(np.array_equal(self.residues(), other.residues()))
+        return bool(np.array_equal(self._coefficients(), other._coefficients()))
 
     def __hash__(self) -> int:
         return id(self) >> 4
