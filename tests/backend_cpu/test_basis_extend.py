@@ -35,6 +35,21 @@ def test_many_limbs(n: int, limbs: int, width: int, mode: str, agree) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("n", "limbs", "width"), [(128, 8, 50), (128, 9, 50), (128, 63, 46), (128, 16, 61), (128, 17, 61), (8, 33, 61)]
+)
+def test_largest_sums(n: int, limbs: int, width: int, mode: str, agree) -> None:
+    """Every term at its largest, with as many terms as one sum may hold without a reduction in between, and one more."""
+    moduli = primes_of_width(n, width, limbs + 3)
+    ring, new = RingSpec(n, moduli[:limbs]), moduli[limbs:]
+    largest = [q // 2 if mode == "centred" else q - 1 for q in ring.moduli]
+    cofactors = [ring.modulus // q % q for q in ring.moduli]
+    rows = [[y * c % q] * n for y, c, q in zip(largest, cofactors, ring.moduli, strict=True)]
+    x = np.array(rows, np.uint64).reshape(-1)
+    agree(KernelCase("basis_extend", ring, (mode, new), (((x,), ()),), ((limbs + 3) * n,)))
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [8, 128])
 def test_mixed_widths(n: int, mode: str, agree) -> None:
     moduli = ring_of_many_widths(n, 9).moduli

@@ -57,6 +57,18 @@ def test_many_digits_and_wide_digits(limbs: int, special: int, alpha: int, domai
     agree(switch_case(RingSpec(n, moduli[:limbs]), moduli[limbs:], alpha, domain))
 
 
+@pytest.mark.parametrize("width", [20, 46, 47, 50, 61])
+@pytest.mark.parametrize("digits", [1, 2, 7, 8, 9, 14, 15, 22])
+def test_largest_products(digits: int, width: int, agree) -> None:
+    """Every product at its largest, around the numbers of digits at which sums are reduced in between."""
+    n = 128
+    ring = RingSpec(n, primes_of_width(n, width, 2))
+    row = operand(ring, "minus_one", generator())
+    digit_words, key = np.tile(row, digits), np.tile(row, 2 * digits)
+    params = (digits, 2, (0, 1))
+    agree(KernelCase("gadget_product", ring, params, (((digit_words, key), ()),), (2 * n,) * 2))
+
+
 @pytest.mark.parametrize("alpha", [1, 2, 3, 4])
 @pytest.mark.parametrize("n", [128, 256])
 def test_paths_mixed_as_in_a_chain(n: int, alpha: int, agree) -> None:
