@@ -481,6 +481,15 @@ def test_decode() -> None:
     assert full.decode(slots.numpy()).shape == (64,)
 
 
+def test_decode_plaintexts(engine: Any) -> None:
+    captured = jit.trace(lambda x: x.reshape(2, 4), inputs={"x": jit.encrypted(slots=8)})
+    plain = engine.encode(X, slots=8)
+    with pytest.raises(ProgramInputError, match="workspace"):
+        captured.decode(plain)
+    captured.workspace["engine"] = engine
+    torch.testing.assert_close(captured.decode(plain), X.reshape(2, 4), rtol=0, atol=1e-8)
+
+
 def test_collector_is_restored() -> None:
     assert gc.isenabled()
     jit.trace(lambda x: x + 1, inputs={"x": jit.encrypted()})

@@ -17,6 +17,7 @@ from ren.program.binding import bind_names
 from ren.program.layout import Layout
 from ren.program.literals import OperandRef
 from ren.program.types import EncryptedType
+from ren.schemes.ckks import Plaintext, PlaintextBatch
 
 from ren_frontend_torch.inputs import Inputs, filled
 
@@ -84,16 +85,31 @@ class CaptureResult:
     def decode(self, values: Any) -> Any:
         """Decrypted results in their logical shapes, as tensors.
 
-        values: what `engine.decrypt_message` gave for the result of the program, or for several results the same structure of that. The last
-        axis holds slots; axes before it are batch axes. Raises ProgramInputError when there are too few slots or the layout is unknown.
+        values: what `engine.decrypt_message` or `engine.decrypt` gave for the result of the program, or for several results the same structure of
+        that. The last axis of an array holds slots; axes before it are batch axes. Plaintexts are decoded with `workspace["engine"]`.
+
+        Raises ProgramInputError when there are too few slots or the layout is unknown, ProgramArgumentError for another structure.
         """
         signature = self.program.signature("main")
         results = self.program.entry_function("main").function_type.outputs.data
-        if not signature.has_output_structure:
-            if len(results) != 1:
-                raise ProgramArgumentError(f"the program has {len(results)} results", subject="values")
-            return _decoded(values, results[0])
-        return _decode_structure(signature.output, values, results, "values")
+        return _decode_structure(
+            signature.output if signature.has_output_structure else OperandRef(0),
+            values,
+            lambda value, number: _decoded(self._slots(value), results[number]),
+            "values",
+        )
+
+    def _slots(self, value: Any) -> Any:
+        if not isinstance(value, (Plaintext, PlaintextBatch)):
+            return value
+        engine = self.workspace.get("engine")
+        if engine is None:
+            raise ProgramInputError(
+                "decoding a Plaintext needs workspace['engine']",
+                subject="engine",
+                hint="Or pass engine.decode(plaintext)",
+            )
+        return engine.decode(value)
 
     def __repr__(self) -> str:
         names = ", ".join(self._inputs.runtime)
@@ -104,18 +120,18 @@ def _tensor(value: Any) -> Any:
     return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
 
 
-def _decode_structure(structure: Any, values: Any, results: Any, path: str) -> Any:
+def _decode_structure(structure: Any, values: Any, decoded: Callable[[Any, int], Any], path: str) -> Any:
     if isinstance(structure, OperandRef):
-        return _decoded(values, results[structure.index])
+        return decoded(values, structure.index)
     if isinstance(structure, dict):
         if not isinstance(values, Mapping) or set(values) != set(structure):
-            raise ProgramInputError(f"{path} must be a mapping with the keys {', '.join(structure)}", subject=path)
-        return {k: _decode_structure(s, values[k], results, f"{path}[{k!r}]") for k, s in structure.items()}
+            raise ProgramArgumentError(f"{path} must be a mapping with the keys {', '.join(structure)}", subject=path)
+        return {k: _decode_structure(s, values[k], decoded, f"{path}[{k!r}]") for k, s in structure.items()}
     if isinstance(structure, (tuple, list)):
         if not isinstance(values, (tuple, list)) or len(values) != len(structure):
-            raise ProgramInputError(f"{path} must be a sequence of {len(structure)}", subject=path)
+            raise ProgramArgumentError(f"{path} must be a sequence of {len(structure)}", subject=path)
         parts = zip(structure, values, strict=True)
-        return type(structure)(_decode_structure(s, v, results, f"{path}[{i}]") for i, (s, v) in enumerate(parts))
+        return type(structure)(_decode_structure(s, v, decoded, f"{path}[{i}]") for i, (s, v) in enumerate(parts))
     return structure
 
 

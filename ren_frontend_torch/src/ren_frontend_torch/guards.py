@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import CellType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -61,10 +62,53 @@ class PublicWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def generator_states() -> tuple[Any, ...]:
-    """States of the generators that code uses without naming one."""
-    return random.getstate(), _hashable(np.random.get_state()), torch.get_rng_state().numpy().tobytes()
+def generator_states(function: Any) -> tuple[Any, ...]:
+    """States of the generators that code uses without naming one, and of those that a function holds: in its closure, in the globals it names, in
+    the object it belongs to."""
+    states: list[Any] = [random.getstate(), _hashable(np.random.get_state()), torch.get_rng_state().numpy().tobytes()]
+    for value in _held(function):
+        if isinstance(value, random.Random):
+            states.append(value.getstate())
+        elif isinstance(value, np.random.Generator):
+            states.append(repr(value.bit_generator.state))
+        elif isinstance(value, np.random.RandomState):
+            states.append(_hashable(value.get_state()))
+    return tuple(states)
+
+
+def _held(function: Any) -> list[Any]:
+    held: list[Any] = []
+    while hasattr(function, "func"):  # partials
+        held += [*function.args, *function.keywords.values()]
+        function = function.func
+    owner = (
+        function
+        if not hasattr(function, "__code__") and not hasattr(function, "__func__")
+        else getattr(function, "__self__", None)
+    )
+    held += list(getattr(owner, "__dict__", {}).values())
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    elif not hasattr(function, "__code__") and not hasattr(function, "__func__"):
+        function = type(function).__call__
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        held += [c.cell_contents for c in function.__closure__ or () if _filled(c)]
+        held += [function.__globals__[n] for n in code.co_names if n in function.__globals__]
+        held += list(function.__defaults__ or ())
+    return held
 
 
 def _hashable(state: Any) -> tuple[Any, ...]:
-    return tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in state)
+    parts = state.items() if isinstance(state, dict) else state
+    return tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in parts)
+
+
+def _filled(cell: CellType) -> bool:
+    """Whether a variable of a closure has a value yet."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True

@@ -110,7 +110,7 @@ def _traced(roles: Inputs, tracer: Tracer, arguments: list[tuple[str, InputSpec]
 
 def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materials) -> Any:
     """What the function returns. Raises TraceError for whatever goes wrong inside."""
-    before = generator_states()
+    before = generator_states(roles.function)
     work = tracer.work
     try:
         with torch.no_grad(), work:
@@ -129,10 +129,10 @@ def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Mate
     if refused is not None:
         # The function caught it and went on with something else.
         raise refused
-    if generator_states() != before:
+    if generator_states(roles.function) != before:
         file, line = _definition(roles.function)
         raise TraceRandomnessError(
-            f"{roles.name} draws random numbers from a global generator, which would be frozen into the program",
+            f"{roles.name} draws random numbers from a generator of Python or NumPy, which would be frozen into the program",
             subject=roles.name,
             hint="Draw outside and pass the result as message()",
             file=file,
