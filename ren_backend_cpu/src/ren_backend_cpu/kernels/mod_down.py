@@ -9,7 +9,7 @@ the row is in the cache.
 
 from __future__ import annotations
 
-from ren_backend_cpu.kernels.arith import IfmaOps, Pointwise, limb_kernel
+from ren_backend_cpu.kernels.arith import FloatOps, IfmaOps, Pointwise, limb_kernel
 from ren_backend_cpu.kernels.basis_conversion import AFTER, convert_row, convert_rows, scale_row
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
@@ -20,6 +20,8 @@ def _difference_scaled(ops: Pointwise, x: Value, c: Value, w: tuple[Value, Value
     """(x - c) w, below 3q on the 52-bit path (which `_settle` or `_sum` brings below q), else below q."""
     if isinstance(ops, IfmaOps):
         return ops.lazy_scale(ops.b.sub(ops.b.add(x, ops.q), c), w)
+    if isinstance(ops, FloatOps):
+        return ops.scale(ops.b.fsub(x, c), w)  # both in [0, q), so the difference is in range as it is
     return ops.scale(ops.sub(x, c), w)
 
 
