@@ -138,7 +138,7 @@ class Sink:
         total, result = op.results[0], source.results[0]
         edit.replace_uses(total, result)
         result.name_hint, total.name_hint = total.name_hint, None
-        source.detach()
+        block.detach_op(source)
         block.insert_op_after(source, op)
         edit.set_operand(source, 0, total)
         infer(source)

@@ -52,12 +52,12 @@ def arrange(
 
 
 def _layers(before: list[list[int]], after: list[list[int]]) -> list[list[int]]:
-    """Nodes by layer: as early as possible, but those without inputs right before their first user."""
+    """Nodes by layer: a sink as early as possible, everything else right before its first user, which keeps long sums narrow."""
     rank = [0] * len(before)
     for i, sources in enumerate(before):
         rank[i] = 1 + max((rank[s] for s in sources), default=-1)
     for i in reversed(range(len(before))):
-        if not before[i] and after[i]:
+        if after[i]:
             rank[i] = min(rank[t] for t in after[i]) - 1
     layers: list[list[int]] = [[] for _ in range(max(rank) + 1)]
     for i, r in enumerate(rank):

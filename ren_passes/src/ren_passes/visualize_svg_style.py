@@ -119,6 +119,6 @@ class SvgGraphPresentation:
     def colours(self) -> SvgGraphTheme:
         return SvgGraphTheme() if self.theme is None else self.theme
 
-    def cut(self, text: Any) -> str:
-        text = str(text)
+    def cut(self, value: Any) -> str:
+        text = str(value)
         return text if len(text) <= self.attribute_preview_chars else text[: self.attribute_preview_chars - 1] + "…"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ren.program import row_of
 from ren.program.edit import operands
 from ren.program.requirements import span_steps
+from ren.program.states import EncryptedState
 from ren.program.types import EncryptedType, PlaintextType
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -27,7 +28,7 @@ def limb_transforms(op: Operation, types: Mapping[SSAValue, Attribute], params: 
     if not levels:
         return None
     limbs = params.levels + 1 - min(levels)
-    parts = next((s.parts for s in states if getattr(s, "parts", None) is not None), 2)
+    parts = max((s.parts or 2 for s in states if isinstance(s, EncryptedState)), default=2)
     special, digits = len(params.special), -(-limbs // params.alpha)
     down = 2 * (special + limbs)
     switch = limbs + digits * (limbs + special) + down
