@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "xdsl")
 PLUGINS = ("ren_backend_cpu", "ren_backend_cuda", "ren_frontend_torch", "ren_passes")
 #: What plugins may use of core.
-PUBLIC = ("plugin", "backend", "engine.exec_unit", "ops", "ring", "errors", "numtheory", "program", "testing", "config")
+PUBLIC = ("plugin", "backend", "engine.exec_unit", "ops", "ring", "errors", "numtheory", "program", "schemes", "testing", "config")
 #: Records every attempt to import one of HEAVY, installed or not, so the test proves something on any machine.
 WATCH = f"""
 import json, sys

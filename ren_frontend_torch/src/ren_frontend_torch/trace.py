@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from ren.errors import TraceError, TraceRandomnessError, TrainingModeError
 from ren.program import InputSpec, Program, entry, location
-from ren.program._xdsl import gc_paused
 from ren.program.arguments import argument_type
+from ren.program.edit import gc_paused
 from ren.program.literals import OperandRef
 from ren.program.workspace import as_workspace
 from xdsl.dialects.func import ReturnOp

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ren.program import PassResult, Program
-from ren.program._xdsl import prev_op
 from ren.program.dialect import is_dead
+from ren.program.edit import prev_op
 
 from ren_passes.work import Work, blocks
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ren.program._xdsl import block_ops, operands
 from ren.program.dialect import infer
+from ren.program.edit import block_ops, operands
 from xdsl.ir import Block, Operation, SSAValue
 
 from ren_passes.analysis.consumers import preparation, sole_consumer

@@ -6,9 +6,8 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from ren.program._xdsl import operation_name
 from ren.program.dialect import OBLIGATIONS_ATTRIBUTE, obligations_of, row_of, source_of
-from ren.program.edit import block_ops, operands
+from ren.program.edit import block_ops, operands, operation_name
 from ren.program.flow import Flow, flow_of
 from ren.program.types import EncryptedType, PlaintextType, role_of
 from xdsl.dialects.func import FuncOp, ReturnOp

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ren.program._xdsl import operation_name
+from ren.program.edit import operation_name
 from xdsl.ir import Attribute, Operation
 
 #: Sections of a node record, in the order in which they are drawn.

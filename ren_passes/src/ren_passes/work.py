@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ren.program import Diagnostic, Edit, PassResult, PassStats, Program
-from ren.program._xdsl import operation_name
 from ren.program.diagnostics import located
 from ren.program.dialect import is_dead, source_of
-from ren.program.edit import block_ops, operands
+from ren.program.edit import block_ops, operands, operation_name
 from xdsl.ir import Block, Operation, SSAValue
 
 

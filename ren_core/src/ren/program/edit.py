@@ -14,10 +14,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ren.errors import ProgramVerifyError
 from ren.program import _xdsl
-from ren.program._xdsl import block_ops, gc_paused, operands
+from ren.program._xdsl import block_ops, gc_paused, operands, operation_name, prev_op
 from ren.program.dialect import build, encode_attributes, row_of, set_type
 
-__all__ = ["Edit", "block_ops", "gc_paused", "operands"]
+__all__ = ["Edit", "block_ops", "gc_paused", "operands", "operation_name", "prev_op"]
 
 
 class Edit:
