@@ -43,7 +43,7 @@ def limb_transforms(op: Operation, types: Mapping[SSAValue, Attribute], params: 
         case "key_switch":
             return switch
         case "hoisted":
-            return switch + down * (len(at["shifts"]) - 1)
+            return switch + down * (len(op.results) - 1)
         case "slot_sum":
             return switch * _steps(op, types, at, params)
         case "pointwise" | "multiply" | "free" | "public":
