@@ -7,6 +7,7 @@ levels against the depth of the chain, and bounds against the capacity of each l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,13 @@ from ren.program import _xdsl
 from ren.program.chain import concrete_type, number_of
 from ren.program.dialect import expected_types, row_of
 from ren.program.layout import LayoutError
+from ren.program.noise_rules import NoiseCase, UnknownNoise, fresh
 from ren.program.rows import RuleError
 from ren.program.states import EncryptedState, disagreement, merged
 from ren.program.types import EncryptedType, PlaintextType
 
 if TYPE_CHECKING:
+    from ren.schemes.ckks.noise import Noise
     from ren.schemes.ckks.params import CKKSParams
 
 
@@ -37,12 +40,12 @@ class FlowProblem:
 
 @dataclass(slots=True)
 class Flow:
-    """types: state of every value. errors: predicted RMS error of a slot, for the values where it could be predicted. unknown: encrypted values whose level or
+    """types: state of every value. noises: predicted error of a slot, for the values where it could be predicted. unknown: encrypted values whose level or
     scale depends on an argument."""
 
     types: dict[SSAValue, Attribute] = field(default_factory=dict)
     problems: list[FlowProblem] = field(default_factory=list)
-    errors: dict[SSAValue, float] = field(default_factory=dict)
+    noises: dict[SSAValue, Noise] = field(default_factory=dict)
     unknown: list[Operation] = field(default_factory=list)
 
 
@@ -61,8 +64,12 @@ def flow_of(
             if arguments is not None and i in arguments and block is blocks[0]:
                 type_ = arguments[i]
             flow.types[argument] = _argument(flow, i, type_, params)
+            if params is not None:
+                _fresh_noise(flow, argument, params)
         for op in _xdsl.block_ops(block):
             _visit(flow, op, params)
+            if params is not None:
+                _pass_noise(flow, op, params)
     if any(p.code == "level-exhausted" for p in flow.problems):
         # A product that cannot be rescaled any more does not fit either: one cause, one finding.
         flow.problems = [p for p in flow.problems if p.code != "over-capacity"]
@@ -82,6 +89,33 @@ def _argument(flow: Flow, index: int, type_: Attribute, params: CKKSParams | Non
         message = f"level {level} is declared, the engine has levels 0 to {params.levels}"
         flow.problems.append(FlowProblem("level-exhausted", message, argument=index))
     return type_
+
+
+def _fresh_noise(flow: Flow, argument: SSAValue, params: CKKSParams) -> None:
+    type_ = flow.types[argument]
+    if isinstance(type_, EncryptedType):
+        with suppress(UnknownNoise):
+            flow.noises[argument] = fresh(type_.data, params)
+
+
+def _pass_noise(flow: Flow, op: Operation, params: CKKSParams) -> None:
+    row = row_of(op)
+    if row is None or row.noise is None or not op.results:
+        return
+    operands = _xdsl.operands(op)
+    result = flow.types[op.results[0]]
+    if not isinstance(result, (EncryptedType, PlaintextType)):
+        return
+    case = NoiseCase(
+        noises=tuple(flow.noises.get(v) for v in operands),
+        states=tuple(getattr(flow.types.get(v, v.type), "data", None) for v in operands),
+        result=result.data,
+        attributes=row.python_attributes(op.properties),
+        params=params,
+        same=len(operands) == 2 and operands[0] is operands[1],
+    )
+    with suppress(UnknownNoise):
+        flow.noises.update(dict.fromkeys(op.results, row.noise(case)))
 
 
 def _visit(flow: Flow, op: Operation, params: CKKSParams | None) -> None:

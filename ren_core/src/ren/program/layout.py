@@ -149,6 +149,8 @@ def broadcast(a: Layout, b: Layout, *, product: bool) -> Layout:
     """
     if a == b:
         return a
+    if a.is_replicated and b.is_replicated:
+        return a if len(a.shape or ()) >= len(b.shape or ()) else b
     if a.is_replicated or b.is_replicated:
         other = b if a.is_replicated else a
         if product or other.is_dense:

@@ -20,7 +20,7 @@ _COMMON = re.compile(
     r'|(?P<string>"[^"\\\n\v\f]*+"))',
     re.ASCII,
 )
-_PUNCTUATION = {c: KIND_BY_PUNCTUATION_SPELLING[c] for c in ":,()}[]<>=+/*?|"}  # type: ignore[index]
+_PUNCTUATION = {c: KIND_BY_PUNCTUATION_SPELLING[c] for c in ":,()}[]<>=+/*?|"}
 _PREFIX = {
     "%": MLIRTokenKind.PERCENT_IDENT,
     "^": MLIRTokenKind.CARET_IDENT,

@@ -11,7 +11,8 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from ren.program import rules, semantic_rules
+from ren.program import noise_rules, rules, semantic_rules
+from ren.program.noise_rules import NoiseRule
 from ren.program.rows import Attr, Check, KeyNeed, Needs, Row, Rule, Value
 from ren.program.scales import SymbolicScale
 from ren.program.states import EncryptedState
@@ -178,6 +179,15 @@ _REFERENCES = (
         ),
         rule=rules.diagonal,
         handler=_HANDLERS + "diagonal",
+        cost="public",
+    ),
+    Row(
+        name="ren.public.slot_share",
+        summary="1 / number of slots of the engine: what turns a sum over all slots into their mean.",
+        stage="reference",
+        results=_MESSAGE,
+        rule=rules.slot_share,
+        handler=_HANDLERS + "slot_share",
         cost="public",
     ),
     Row(
@@ -353,6 +363,7 @@ def _ckks(
     obligations: tuple[str, ...] = (),
     needs: Needs | None = None,
     check: Check | None = None,
+    noise: NoiseRule | None = noise_rules.keep,
     handler: str | None = "",
 ) -> Row:
     extra: dict[str, Any] = {} if needs is None else {"needs": needs}
@@ -366,6 +377,7 @@ def _ckks(
         rule=rule,
         obligations=obligations,
         check=check,
+        noise=noise,
         handler=_HANDLERS + name.replace(".", "_") if handler == "" else handler,
         cost=cost,
         **extra,
@@ -389,6 +401,7 @@ def _prepare_rows() -> list[Row]:
                     Attr("scale_mode", "str", choices=SCALE_MODES),
                     results=_PLAINTEXT,
                     check=rules.equal_scales if use == "add" else None,
+                    noise=noise_rules.encoded,
                     handler=_HANDLERS + f"prepare_{use}",
                 )
             )
@@ -407,13 +420,30 @@ _CKKS = [
         Attr("layout", "layout", required=False),
         Attr("use", "str", required=False, choices=("add", "multiply")),
         results=_PLAINTEXT,
+        noise=noise_rules.encoded,
     ),
     *_prepare_rows(),
     _ckks("to_ntt", "Into the NTT domain, where products are formed.", _SOURCE, rules.to_ntt, "ntt"),
     _ckks("from_ntt", "Back into the coefficient domain.", _SOURCE, rules.from_ntt, "ntt"),
     _ckks("negate", "-x.", _SOURCE, rules.keep, "pointwise"),
-    _ckks("add", "x + y, of equal level and scale.", _PAIR, rules.add, "pointwise", check=rules.equal_scales),
-    _ckks("subtract", "x - y, of equal level and scale.", _PAIR, rules.add, "pointwise", check=rules.equal_scales),
+    _ckks(
+        "add",
+        "x + y, of equal level and scale.",
+        _PAIR,
+        rules.add,
+        "pointwise",
+        check=rules.equal_scales,
+        noise=noise_rules.add,
+    ),
+    _ckks(
+        "subtract",
+        "x - y, of equal level and scale.",
+        _PAIR,
+        rules.add,
+        "pointwise",
+        check=rules.equal_scales,
+        noise=noise_rules.add,
+    ),
     _ckks(
         "multiply",
         "x * y in three parts; scales multiply.",
@@ -422,6 +452,7 @@ _CKKS = [
         "multiply",
         _RESCALE_CONDITION,
         obligations=OBLIGATIONS,
+        noise=noise_rules.multiply,
     ),
     _ckks(
         "square",
@@ -431,6 +462,7 @@ _CKKS = [
         "multiply",
         _RESCALE_CONDITION,
         obligations=OBLIGATIONS,
+        noise=noise_rules.square,
     ),
     _ckks(
         "add_plaintext",
@@ -439,6 +471,7 @@ _CKKS = [
         rules.add_plaintext,
         "pointwise",
         check=rules.equal_scales,
+        noise=noise_rules.add,
     ),
     _ckks(
         "subtract_plaintext",
@@ -447,6 +480,7 @@ _CKKS = [
         rules.add_plaintext,
         "pointwise",
         check=rules.equal_scales,
+        noise=noise_rules.add,
     ),
     _ckks(
         "multiply_plaintext",
@@ -456,6 +490,7 @@ _CKKS = [
         "pointwise",
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
+        noise=noise_rules.multiply,
     ),
     _ckks(
         "add_scalar",
@@ -464,6 +499,7 @@ _CKKS = [
         rules.add_scalar,
         "pointwise",
         Attr("value", "literal", meaning="int, float or complex"),
+        noise=noise_rules.add_scalar,
     ),
     _ckks(
         "multiply_scalar",
@@ -475,6 +511,7 @@ _CKKS = [
         Attr("scale", "scale", required=False),
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
+        noise=noise_rules.multiply_scalar,
     ),
     _ckks(
         "multiply_integer",
@@ -483,6 +520,7 @@ _CKKS = [
         rules.multiply_integer,
         "pointwise",
         Attr("value", "int"),
+        noise=noise_rules.multiply_integer,
     ),
     _ckks(
         "relinearize",
@@ -493,6 +531,7 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
         needs=_relinearization,
+        noise=noise_rules.switched,
     ),
     _ckks(
         "rescale",
@@ -501,6 +540,7 @@ _CKKS = [
         rules.rescale,
         "rescale",
         Attr("condition", "str", required=False, choices=CONDITIONS),
+        noise=noise_rules.rescale,
     ),
     _ckks(
         "mod_switch",
@@ -519,6 +559,7 @@ _CKKS = [
         Attr("level", "int", least=0),
         Attr("scale", "scale", required=False),
         check=_can_align,
+        noise=noise_rules.align,
     ),
     _ckks(
         "meet",
@@ -527,6 +568,7 @@ _CKKS = [
         rules.meet,
         "rescale",
         results=(Value("lhs", "encrypted"), Value("rhs", "encrypted")),
+        noise=noise_rules.align,
     ),
     _ckks(
         "reinterpret_scale",
@@ -535,6 +577,7 @@ _CKKS = [
         rules.reinterpret_scale,
         "free",
         Attr("scale", "scale"),
+        noise=noise_rules.reinterpret,
     ),
     _ckks(
         "rotate",
@@ -544,6 +587,7 @@ _CKKS = [
         "key_switch",
         _SHIFT,
         needs=_rotation,
+        noise=noise_rules.switched,
     ),
     _ckks(
         "rotate_group",
@@ -554,8 +598,17 @@ _CKKS = [
         Attr("shifts", "ints"),
         results=(Value("results", "encrypted", many=True),),
         needs=_rotations,
+        noise=noise_rules.switched,
     ),
-    _ckks("conjugate", "Complex conjugate of every slot.", _SOURCE, rules.conjugate, "key_switch", needs=_conjugation),
+    _ckks(
+        "conjugate",
+        "Complex conjugate of every slot.",
+        _SOURCE,
+        rules.conjugate,
+        "key_switch",
+        needs=_conjugation,
+        noise=noise_rules.switched,
+    ),
     _ckks(
         "sum_slots",
         "Slot i becomes the sum of `count` slots at distance `stride` from i to the left, around. Without `count`: over the frame, which every slot then holds the sum of.",
@@ -566,6 +619,7 @@ _CKKS = [
         Attr("stride", "int", required=False, least=1),
         needs=_slot_sum,
         check=_count_fits,
+        noise=noise_rules.sum_slots,
     ),
     _ckks(
         "polynomial",
@@ -575,6 +629,7 @@ _CKKS = [
         "polynomial",
         *_COEFFICIENTS,
         needs=_polynomial_keys,
+        noise=noise_rules.polynomial,
     ),
     _ckks(
         "relayout",
@@ -600,6 +655,7 @@ _CKKS = [
         "bootstrap",
         Attr("level", "int", required=False, least=0, meaning="level of the result"),
         handler=None,
+        noise=None,
     ),
 ]
 

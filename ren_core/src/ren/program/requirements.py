@@ -259,7 +259,10 @@ def analyze_value_states(
 
     engine = None if workspace is None else workspace.get("engine")
     flow = flow_of(program.entry_function(entry), getattr(engine, "params", None))
-    return {value: _state(type_, flow.errors.get(value)) for value, type_ in flow.types.items()}
+    return {
+        value: _state(type_, noise.rms if (noise := flow.noises.get(value)) is not None else None)
+        for value, type_ in flow.types.items()
+    }
 
 
 def _state(type_: Attribute, error: float | None) -> InferredValueState:

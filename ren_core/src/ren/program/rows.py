@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerA
 from xdsl.ir import Attribute
 
 from ren.program.literals import LayoutAttr, ScaleAttr, decode, encode
+from ren.program.noise_rules import NoiseRule
 from ren.program.types import EncryptedType, MaterialType, MessageType, PlaintextType, ResourceType
 
 #: Kinds of operands and results: name -> type classes; None allows every type.
@@ -137,7 +138,8 @@ class Row:
 
     name: "dialect.words". summary: one sentence. operands, results, attributes: see above. pure: without effect, so that it is removed when
     nothing uses it and merged with its equals. rule: result types from operand types, None when they are not implied. obligations: the
-    scheduling obligations it may carry. needs: evaluation keys. check: what readiness asks once the parameters are known. handler: "module:function" that
+    scheduling obligations it may carry. needs: evaluation keys. check: what readiness asks once the parameters are known. noise: predicted error
+    of the results. handler: "module:function" that
     executes it, called as handler(op, operands, workspace), for built-in operations with the machine of `ren.program.interpret`; None for operations that only exist before lowering, or that the workspace has to provide.
     cost: name of its entry in the cost model. stage: "reference", "call", "semantic", "logical" or "ckks"; what is below "ckks" in the
     pipeline must be gone before a program runs.
@@ -154,6 +156,7 @@ class Row:
     obligations: tuple[str, ...] = ()
     needs: Needs = no_keys
     check: Check | None = None
+    noise: NoiseRule | None = None
     handler: str | None = None
     cost: str = "free"
 
