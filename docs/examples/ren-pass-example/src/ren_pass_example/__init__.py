@@ -1,0 +1,1 @@
+"""Moving averages of encrypted vectors: an example of a third-party extension of Ren."""
