@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from ren.ops import Domain
 from ren.ring import RingSpec
 from ren.testing.cases import KernelCase, cases
 from ren.testing.vectors import generator, operand, primes_of_width, ring_of_many_widths
+from ren_backend_cpu.kernels.inner_product import CACHED_BYTES
 from ren_backend_cpu.lower_key_switch import lower_key_switch
 
 Words = NDArray[np.uint64]
@@ -67,6 +70,25 @@ def test_largest_products(digits: int, width: int, agree) -> None:
     digit_words, key = np.tile(row, digits), np.tile(row, 2 * digits)
     params = (digits, 2, (0, 1))
     agree(KernelCase("gadget_product", ring, params, (((digit_words, key), ()),), (2 * n,) * 2))
+
+
+def test_results_stored_past_the_caches(compute) -> None:
+    """Large results take other store instructions; limb by limb they are what small ones are."""
+    n, limbs, digits = 1 << 15, 33, 2
+    assert 16 * limbs * n > CACHED_BYTES > 16 * (limbs // 2) * n
+    moduli = tuple(islice(ntt_primes_below(1 << 45, n), limbs - 1)) + tuple(islice(ntt_primes_below(1 << 60, n), 1))
+    ring = RingSpec(n, moduli)
+    rng = generator("large")
+    x = np.concatenate([operand(ring, "random", rng) for _ in range(digits)])
+    key = np.concatenate([operand(ring, "random", rng) for _ in range(2 * digits)])
+    whole = compute("gadget_product", ring, (digits, limbs, tuple(range(limbs))), [x, key], [limbs * n] * 2)
+    for start, stop in ((0, limbs // 2), (limbs // 2, limbs - 1), (limbs - 1, limbs)):
+        part, count = ring.take(start, stop), stop - start
+        digit_rows = np.ascontiguousarray(x.reshape(digits, limbs, n)[:, start:stop]).reshape(-1)
+        index = tuple(range(start, stop))
+        found = compute("gadget_product", part, (digits, limbs, index), [digit_rows, key], [count * n] * 2)
+        for w, f in zip(whole, found, strict=True):
+            assert np.array_equal(w[start * n : stop * n], f)
 
 
 @pytest.mark.parametrize("alpha", [1, 2, 3, 4])

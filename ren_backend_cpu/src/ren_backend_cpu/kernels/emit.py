@@ -78,6 +78,13 @@ class Em:
         p = self.b.bitcast(self.at(ptr, index, ety), value.type.as_pointer())
         self.b.store(value, p, align=align)
 
+    def vstream(self, value: Value, ptr: Value, index: Value) -> None:
+        """Store words past the caches; the address must be aligned to the size of the vector."""
+        p = self.b.bitcast(self.at(ptr, index), value.type.as_pointer())
+        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 1
+        store = self.b.store(value, p, align=8 * lanes)
+        store.set_metadata("nontemporal", self.m.add_metadata([ir.Constant(I32, 1)]))
+
     def splat(self, scalar: Value, lanes: int = LANES) -> Value:
         """The scalar in every lane."""
         if lanes == 1:

@@ -9,7 +9,9 @@ are converted into a few rows that stay in the cache, transformed, and multiplie
 
 from __future__ import annotations
 
-from ren_backend_cpu.kernels.arith import Pointwise, limb_kernel
+import numpy as np
+
+from ren_backend_cpu.kernels.arith import FloatOps, Pointwise, limb_kernel
 from ren_backend_cpu.kernels.basis_conversion import AFTER, Sum, convert_row, convert_rows, to_digits
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
@@ -20,10 +22,14 @@ from ren_backend_cpu.kernels.ntt_call import ntt_forward
 AHEAD = 160
 
 
+#: Results larger than this leave the caches before they are read again: they are stored past them, which saves reading the lines first.
+CACHED_BYTES = 16 << 20
+
+
 def _emit_product(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
     """Digit d lies at digits + d digit_stride, digit `own` at `row`; its key rows at key_b, key_a + d key_stride (all in words)."""
     digits, row, key_b, key_a, out_b, out_a = pointers
-    own, count, digit_stride, key_stride, n = integers
+    own, count, digit_stride, key_stride, past_cache, n = integers
     em, b = ops.em, ops.b
     unroll = 4 if ops.lanes > 1 else 1
     room = em.i(ops.max_terms - 1)
@@ -49,18 +55,33 @@ def _emit_product(ops: Pointwise, pointers: list[Value], integers: list[Value]) 
                 for s in pair:
                     s.set(ops.restart(s.get()))
             add_terms(sums, indices, first, em.umin(b.sub(count, first), room))
-        for (sum_b, sum_a), i in zip(sums, indices, strict=True):
-            ops.store(ops.reduce(sum_b.get()), out_b, i)
-            ops.store(ops.reduce(sum_a.get()), out_a, i)
+        results = [
+            (i, out, ops.reduce(s.get()))
+            for pair, i in zip(sums, indices, strict=True)
+            for s, out in zip(pair, (out_b, out_a), strict=True)
+        ]
+        with b.if_else(b.icmp_signed("!=", past_cache, em.i(0))) as (then, otherwise):
+            with then:
+                for i, out, r in results:
+                    em.vstream(ops.to_words(r) if isinstance(ops, FloatOps) else r, out, i)
+            with otherwise:
+                for i, out, r in results:
+                    ops.store(r, out, i)
 
 
-_product = limb_kernel(6, 5, _emit_product)
+_product = limb_kernel(6, 6, _emit_product)
 
 
 @compiled
-def product_rows(record, digits, row, key_b, key_a, out_b, out_a, own, count, digit_stride, key_stride, n):
+def product_rows(record, digits, row, key_b, key_a, out_b, out_a, own, count, digit_stride, key_stride, past_cache, n):
     """out_b, out_a = the sums over d of digit d times its key rows (`_emit_product`)."""
-    _product(record, digits, row, key_b, key_a, out_b, out_a, own, count, digit_stride, key_stride, n)
+    _product(record, digits, row, key_b, key_a, out_b, out_a, own, count, digit_stride, key_stride, past_cache, n)
+
+
+@compiled
+def _past_cache(out_b, out_a, limbs, n):
+    """Whether the two results are better stored past the caches (1 or 0)."""
+    return np.int64(16 * limbs * n > CACHED_BYTES and (out_b | out_a) & 63 == 0)
 
 
 @entry
@@ -68,6 +89,7 @@ def gadget_product(row):
     """digits, key, b, a, ring, index, limbs, digit count, key limbs, n"""
     digits, key, out_b, out_a, ring, index = row[0], row[1], row[2], row[3], row[4], row[5]
     limbs, count, key_limbs, n = row[6], row[7], row[8], row[9]
+    past_cache = _past_cache(out_b, out_a, limbs, n)
     for j in range(limbs):
         offset = 8 * j * n
         key_b = key + 8 * load(index, j) * n
@@ -85,6 +107,7 @@ def gadget_product(row):
             count,
             limbs * n,
             2 * key_limbs * n,
+            past_cache,
             n,
         )
 
@@ -118,6 +141,7 @@ def key_switch(row):
     ntt, key_limbs, n = row[13], row[14], row[15]
     to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
     digits = (limbs + alpha - 1) // alpha
+    past_cache = _past_cache(out_b, out_a, wide, n)
     rows = y + 8 * limbs * n
     for j0 in range(0, wide, 2):  # two target limbs per reading of the coefficient rows
         count = min(2, wide - j0)
@@ -154,5 +178,6 @@ def key_switch(row):
                 digits,
                 n,
                 2 * key_limbs * n,
+                past_cache,
                 n,
             )
