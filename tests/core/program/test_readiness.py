@@ -441,3 +441,28 @@ def test_value_states(engine: Any) -> None:
     assert concrete[y].layout == Layout((64,), 64)
     with pytest.raises(LookupError):
         analyze_value_states(program, entry="absent")
+
+
+def test_an_edit_is_seen_although_analyses_are_remembered(engine: Any) -> None:
+    b = ProgramBuilder(x=encrypted())
+    program = b.program(b("ren.ckks.rotate", b["x"], shift=3))
+    space = workspace_for(program, engine)
+    assert program.readiness(space).runnable
+    assert program.readiness(space).flow is program.readiness(space).flow
+    op = program.entry_block().first_op
+    assert op is not None
+    op.properties["shift"] = build("ren.ckks.rotate", [b["x"]], {"shift": 5}).properties["shift"]
+    assert program.readiness(space).codes == {"incomplete-evaluation-keys"}
+    del op.properties["shift"]
+    assert program.readiness(space).codes == {"invalid-executable-graph"}
+    space["evaluation_keys"] = None
+    assert "missing-evaluation-keys" not in program.readiness(space).codes
+
+
+def test_another_engine_is_another_analysis(engine: Any) -> None:
+    small = ckks.Engine(ckks.CKKSParams.build(n=128, levels=1, scale_bits=40, toy=True), device="reference")
+    b = ProgramBuilder(x=encrypted())
+    program = b.program(b.product(b.product(b["x"], b["x"]), b.product(b["x"], b["x"])))
+    assert program.readiness(workspace_for(program, engine)).runnable
+    assert program.readiness(workspace_for(program, small)).codes == {"level-exhausted"}
+    assert program.readiness(workspace_for(program, engine)).runnable

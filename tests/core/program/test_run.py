@@ -260,9 +260,10 @@ def test_padding_stays_zero_under_public_data_and_is_polluted_by_scalars(engine:
     assert shifted.type.data.layout.padding is Padding.ANY
     with pytest.raises(ValueError, match="mask it before a sum"):
         b("ren.ckks.sum_slots", shifted)
-    # Public data is packed with zeros in the padding, so a product with 1 is a mask; it costs a level.
-    out = b("ren.ckks.sum_slots", b.times(shifted, b.constant(1.0)))
-    check(engine, b.program(out), [(x + 1).sum()], x)
+    # A vector is packed with zeros in the padding, so a product with ones is a mask; it costs a level.
+    ones = b("ren.material.ref", types=[types.message((3,), "float64")], symbol="ones")
+    out = b("ren.ckks.sum_slots", b.times(shifted, ones))
+    check(engine, b.program(out), [(x + 1).sum()], x, ones=np.ones(3))
 
 
 def test_masked_sum(engine: Any) -> None:

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Attribute, SSAValue
-
 from ren.program.diagnostics import Diagnostic, located
-from ren.program.program import Program
-from ren.program.requirements import EvaluationKeyRequirements, analyze_evaluation_key_requirements
+from ren.program.requirements import EvaluationKeyRequirements
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
 
 
 def key_diagnostics(
-    program: Program,
-    entry: str,
-    space: Mapping[Any, Any],
-    engine: PublicEngine | None,
-    types: Mapping[SSAValue, Attribute] | None,
+    needed: EvaluationKeyRequirements, space: Mapping[Any, Any], engine: PublicEngine | None
 ) -> Iterator[Diagnostic]:
     """Findings about workspace["evaluation_keys"] and workspace["public_key"]."""
-    needed = analyze_evaluation_key_requirements(program, entry=entry, engine=engine, types=types)
     keys = space.get("evaluation_keys")
     if needed.any:
         if not _is_key_set(keys):

@@ -187,8 +187,11 @@ def packed_for(layout: Layout | None, shape: tuple[int, ...] | None) -> Layout |
     """
     if layout is None:
         return None
-    if shape is None or math.prod(shape) == 1:
-        return None if layout.is_replicated and shape is None else layout.with_padding(Padding.ZERO)
+    if shape is None:
+        return None if layout.is_replicated else layout.with_padding(Padding.ZERO)
+    if math.prod(shape) == 1:
+        # Encoded or not, a number multiplies whatever the padding holds, at most by itself.
+        return layout.with_padding(Padding.ANY)
     if layout.is_replicated:
         return packed(shape)
     if layout.shape is None:

@@ -73,7 +73,7 @@ def fresh(state: EncryptedState, params: CKKSParams) -> Noise:
     """Of an input that was encoded and encrypted with the public key."""
     from ren.schemes.ckks import noise
 
-    return noise.fresh(params, scale_number(state, params), largest=1.0 if state.bound is None else state.bound)  # type: ignore[arg-type]
+    return noise.fresh(params, scale_number(state, params), largest=1.0 if state.bound is None else state.bound)
 
 
 def encoded(case: NoiseCase) -> Noise:

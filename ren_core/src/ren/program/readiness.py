@@ -13,14 +13,14 @@ from ren.errors import EntryError, PassError
 from ren.program import _xdsl
 from ren.program import entry as entries
 from ren.program._xdsl import operation_name
+from ren.program.analysis import Analysis, analysis_of
 from ren.program.diagnostics import CODES, Diagnostic, Severity, located, summary
-from ren.program.dialect import contract_problem, obligations_of, row_of, source_of
+from ren.program.dialect import obligations_of, row_of, source_of
 from ren.program.extensions import plugin_handler
-from ren.program.flow import Flow, flow_of
+from ren.program.flow import Flow
 from ren.program.key_check import key_diagnostics
 from ren.program.program import Program
-from ren.program.reader import first_fault
-from ren.program.requirements import ProgramRequirements, analyze_requirements, reference_name
+from ren.program.requirements import ProgramRequirements, reference_name
 from ren.program.types import EncryptedType, MessageType, PlaintextType, role_of
 from ren.program.workspace import MAPPINGS, RESOLVERS, as_workspace
 
@@ -113,19 +113,18 @@ def check_readiness(
     Raises TypeError for anything but a Program and a mapping; everything else is a finding.
     """
     space = as_workspace(workspace)
+    engine = _engine(space)
     with _xdsl.gc_paused():
-        requirements = analyze_requirements(program, entry=entry)
+        analysis = analysis_of(program, entry, None if engine is None else engine.params, arguments)
         findings = _Findings()
         _check_workspace(space, findings)
         _check_versions(program, findings)
-        handlers = _Handlers(space)
-        flow = _check_entry(program, entry, space, handlers, findings, arguments)
-        _check_symbols(requirements, space, findings)
-        engine = _engine(space)
-        if requirements.requires_engine and engine is None:
+        _check_entry(program, entry, space, analysis, findings)
+        _check_symbols(analysis.requirements, space, findings)
+        if analysis.requirements.requires_engine and engine is None:
             findings.add("missing-engine", _engine_message(space), subject="engine")
-        findings.extend(key_diagnostics(program, entry, space, engine, None if flow is None else flow.types))
-    return ReadinessReport(requirements, findings.sorted(), flow)
+        findings.extend(key_diagnostics(analysis.keys, space, engine))
+    return ReadinessReport(analysis.requirements, findings.sorted(), analysis.flow)
 
 
 # -- workspace -------------------------------------------------------------------------------------------------------
@@ -210,37 +209,29 @@ def _check_versions(program: Program, findings: _Findings) -> None:
 
 
 def _check_entry(
-    program: Program,
-    entry: str,
-    space: Mapping[Any, Any],
-    handlers: _Handlers,
-    findings: _Findings,
-    arguments: Mapping[int, Attribute] | None,
-) -> Flow | None:
+    program: Program, entry: str, space: Mapping[Any, Any], analysis: Analysis, findings: _Findings
+) -> None:
     # A module edited by hand since it was verified.
-    fault = first_fault(program.module)
-    if fault is not None and row_of(fault[0]) is None:
-        findings.add("invalid-executable-graph", fault[1], subject=entry, op=fault[0])
+    if analysis.fault is not None and row_of(analysis.fault[0]) is None:
+        findings.add("invalid-executable-graph", analysis.fault[1], subject=entry, op=analysis.fault[0])
     try:
         function = program.entry_function(entry)
         block = program.entry_block(entry)
     except EntryError as error:
         findings.add("missing-entry", str(error), subject=entry)
-        return None
+        return
     returns = [op for op in _xdsl.block_ops(block) if isinstance(op, ReturnOp)]
     if len(returns) != 1 or returns[0] is not block.last_op:
-        findings.add(
-            "missing-entry", f"function {entry!r} must end in exactly one return, found {len(returns)}", subject=entry
-        )
+        message = f"function {entry!r} must end in exactly one return, found {len(returns)}"
+        findings.add("missing-entry", message, subject=entry)
     _check_arguments(function, block, findings)
+    handlers = _Handlers(space)
     for op in _xdsl.block_ops(block):
         if not isinstance(op, ReturnOp):
-            _check_operation(op, handlers, findings)
-    engine = _engine(space)
-    flow = flow_of(function, None if engine is None else engine.params, arguments)
-    strict = bool(space.get("strict_bounds")) or bool(getattr(engine, "strict_bounds", False))
-    _report_flow(flow, block, findings, strict)
-    return flow
+            _check_operation(op, analysis.contract.get(op), handlers, findings)
+    strict = bool(space.get("strict_bounds")) or bool(getattr(_engine(space), "strict_bounds", False))
+    assert analysis.flow is not None
+    _report_flow(analysis.flow, block, findings, strict)
 
 
 def _check_arguments(function: FuncOp, block: Block, findings: _Findings) -> None:
@@ -261,7 +252,7 @@ def _check_arguments(function: FuncOp, block: Block, findings: _Findings) -> Non
             )
 
 
-def _check_operation(op: Operation, handlers: _Handlers, findings: _Findings) -> None:
+def _check_operation(op: Operation, problem: str | None, handlers: _Handlers, findings: _Findings) -> None:
     name = operation_name(op)
     row = row_of(op)
     if row is None:
@@ -274,7 +265,6 @@ def _check_operation(op: Operation, handlers: _Handlers, findings: _Findings) ->
         if op.regions or _xdsl.successors(op):
             findings.add("invalid-executable-graph", f"{name} has regions or successors, which are not executed", op=op)
         return
-    problem = contract_problem(op)
     if problem is not None:
         findings.add("invalid-executable-graph", f"{name}: {problem}", op=op)
     if row.stage in ("semantic", "logical"):

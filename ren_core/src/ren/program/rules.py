@@ -93,7 +93,7 @@ def joined(a: Layout | None, b: Layout | None, *, product: bool) -> Layout | Non
     return None if a is None or b is None else broadcast(a, b, product=product)
 
 
-def _with_public(layout: Layout | None, public: Layout | None, *, product: bool) -> Layout | None:
+def with_public(layout: Layout | None, public: Layout | None, *, product: bool) -> Layout | None:
     """Layout after meeting an encoded public value. Encoded values are packed for their consumer, so only the padding is in question."""
     if layout is None:
         return None
@@ -274,7 +274,7 @@ def _add_plaintext(a: EncryptedState, p: PlaintextState, attributes: Attributes)
         a,
         level=_deeper(a.level, p.level),
         scale=_same_scale(a.scale, p.scale),
-        layout=_with_public(a.layout, p.layout, product=False),
+        layout=with_public(a.layout, p.layout, product=False),
         bound=None,
     )
 
@@ -286,7 +286,7 @@ def _multiply_plaintext(a: EncryptedState, p: PlaintextState, attributes: Attrib
         a,
         level=_deeper(a.level, p.level),
         scale=_product(a.scale, p.scale),
-        layout=_with_public(a.layout, p.layout, product=True),
+        layout=with_public(a.layout, p.layout, product=True),
         domain="ntt",
         bound=None,
     )

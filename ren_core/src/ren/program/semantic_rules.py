@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ren.program.layout import SCALAR, Layout, LayoutError, Padding, meet_public, power_of_two
 from ren.program.rows import RuleError
-from ren.program.rules import Attributes, either, joined, plus, polynomial_bound, rule, times
+from ren.program.rules import Attributes, either, joined, plus, polynomial_bound, rule, times, with_public
 from ren.program.states import EncryptedState, MessageState, PlaintextState
 
 Operand = EncryptedState | MessageState | PlaintextState
@@ -28,8 +28,10 @@ def _binary(product: bool) -> Callable[..., EncryptedState]:
         secret, public = (a, b) if isinstance(a, EncryptedState) else (b, a)
         if not isinstance(secret, EncryptedState):
             raise RuleError("one operand has to be encrypted", "invalid-operand")
-        shape = public.shape if isinstance(public, MessageState) else None
-        return _result(meet_public(secret.layout, shape, product=product), secret.batch)
+        if isinstance(public, PlaintextState):
+            # Its owner encoded it: what its padding holds is known only if Ren prepared it.
+            return _result(with_public(secret.layout, public.layout, product=product), secret.batch)
+        return _result(meet_public(secret.layout, public.shape, product=product), secret.batch)
 
     return binary
 
