@@ -358,7 +358,8 @@ def sample_sparse_ternary(row):
 
 def gaussian_tree(thresholds: tuple[int, ...]) -> list[int]:
     """The 48 words of `sample_gaussian_tree`: at most 31 thresholds as the levels of a search tree, one vector per 8 nodes."""
-    padded = list(thresholds) + [1 << 63] * (TREE_THRESHOLDS - len(thresholds))  # a 63-bit word never reaches the padding
+    # The padding is never reached: words have 63 bits.
+    padded = list(thresholds) + [1 << 63] * (TREE_THRESHOLDS - len(thresholds))
     levels = [[padded[(2 * i + 1) * (1 << (4 - s)) - 1] for i in range(1 << s)] for s in range(5)]
     words = levels[0] * 8
     for level in levels[1:4]:
