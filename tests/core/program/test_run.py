@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ren.errors import ProgramArgumentError, ProgramInputError, ProgramNotReadyError, ProgramRunError
+from ren.poly import Poly
 from ren.program import Workspace, encrypted, location, message, parse, plaintext, types
 from ren.program.dialect import row_named
 from ren.program.entry import INPUT_DEFAULTS, INPUT_NAMES, INPUT_STRUCTURE, KEYWORD_ONLY, OUTPUT_STRUCTURE
@@ -219,8 +221,11 @@ def test_conditional_rescale(engine: Any) -> None:
     product = b("ren.ckks.multiply_plaintext", b("ren.ckks.to_ntt", b["x"]), p)
     program = b.program(b("ren.ckks.rescale", product, p, condition="plaintext_scale_not_one"))
     space = workspace_for(program, engine)
-    for value, scale, level in ((3.0, 1.0, 0), (0.5, None, 1)):
-        result = program.run(X, engine.plaintext(value, scale=scale), workspace=space)
+    # An integer at scale 1: the engine encodes no values there, but a product with it is exact.
+    three = Poly.const(3, engine.params.ring, engine.device).ntt()
+    exact = dataclasses.replace(engine.plaintext(1.0), poly=three, scale=ckks.Scale(), bound=3.0)
+    for value, gain, level in ((3.0, exact, 0), (0.5, engine.plaintext(0.5), 1)):
+        result = program.run(X, gain, workspace=space)
         assert result.level == level
         np.testing.assert_allclose(decoded(engine, result), value * X, **CLOSE)
 
