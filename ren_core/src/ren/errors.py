@@ -191,6 +191,12 @@ class ScaleMismatchError(RenError, ValueError):
     code = "scale-mismatch"
 
 
+class ScaleTooSmallError(RenError, ValueError):
+    """A scale at which the noise of the parameters drowns the message."""
+
+    code = "scale-too-small"
+
+
 class KeyMismatchError(RenError, ValueError):
     """Values or keys that belong to different secret keys."""
 

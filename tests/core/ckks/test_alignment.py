@@ -50,7 +50,8 @@ def test_sums_take_the_deeper_state_whatever_the_order(params: ckks.CKKSParams) 
 def test_products_land_on_the_ladder(params: ckks.CKKSParams) -> None:
     for l1, l2 in itertools.product(range(params.levels), repeat=2):
         x, y = (l1, params.scale_at(l1)), (l2, params.scale_at(l2))
-        _, _, level, s, t = alignment.for_product(params, x, y)
+        plan = alignment.for_product(params, x, y)
+        level, s, t = plan.level, plan.first_scale, plan.second_scale
         assert level == max(l1, l2)
         assert s * t / params.prime_dropped_at(level) == params.scale_at(level + 1)
 

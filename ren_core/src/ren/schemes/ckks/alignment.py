@@ -12,11 +12,13 @@ Error" (ia.cr/2020/1118), section 3.3.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 from ren.errors import LevelExhaustedError
 from ren.poly import Poly
+from ren.schemes.ckks import accuracy
 from ren.schemes.ckks.params import CKKSParams
 from ren.schemes.ckks.scale import Scale
 
@@ -71,6 +73,8 @@ def adjustment(params: CKKSParams, level: int, scale: Scale, to_level: int, to_s
         return None
     if scale == to_scale:
         return Adjustment(gap, 1, 0)
+    if to_scale.log2 < accuracy.value_floor(params):
+        return None
     accurate = min(_ACCURATE, 1 << (params.scale_bits - 1))
     for rescales in range(min(gap, _MOST_RESCALES) + 1):
         ratio = to_scale * _dropped(params, to_level - rescales, to_level) / scale
@@ -103,6 +107,8 @@ def for_sum(params: CKKSParams, first: State, second: State, operation: str = "a
         (level, params.scale_at(level)) for level in range(deep + 1, min(deep + _MOST_RESCALES, params.levels) + 1)
     ]
     for level, scale in targets:
+        if (level, scale) not in (first, second) and not accuracy.holds_one(params, level, scale):
+            continue
         a, b = adjustment(params, l1, s1, level, scale), adjustment(params, l2, s2, level, scale)
         if a is not None and b is not None:
             return Alignment(a, b, level, scale)
@@ -114,26 +120,115 @@ def for_sum(params: CKKSParams, first: State, second: State, operation: str = "a
     )
 
 
-@lru_cache(maxsize=4096)
-def for_product(params: CKKSParams, first: State, second: State) -> tuple[Adjustment, Adjustment, int, Scale, Scale]:
-    """Common level for a product; (adjustment, adjustment, level, scale of the first, scale of the second).
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What each operand goes through before a product, one adjustment after the other; the common level and the two scales there."""
 
-    The shallower operand is brought to the level of the deeper one, with the scale that puts the rescaled product on the ladder.
-    Operands at one level are left as they are: the scale of their product is exact whatever they are.
+    first: tuple[Adjustment, ...]
+    second: tuple[Adjustment, ...]
+    level: int
+    first_scale: Scale
+    second_scale: Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Rescale the value `rescales` times, to (level, scale), then multiply by a public factor encoded at `factor`."""
+
+    rescales: int
+    level: int
+    scale: Scale
+    factor: Scale
+
+
+def rescales_due(params: CKKSParams, level: int, scale: Scale, last: int) -> int:
+    """How often a value is to be rescaled, down to level `last` at most, before it is multiplied or evaluated.
+
+    A product that was not rescaled has a scale that stays above `accuracy.operand_floor` after the division by the next prime: it can be rescaled
+    without a loss, and must be, as no public factor would fit beside it. Other scales (2^60 next to primes of 40 bits, say) cannot and give 0.
     """
-    (l1, s1), (l2, s2) = first, second
+    count = 0
+    while level < last:
+        scale = scale / params.prime_dropped_at(level)
+        if scale.log2 < accuracy.operand_floor(params, level + 1):
+            break
+        level, count = level + 1, count + 1
+    return count
+
+
+def _overdue(params: CKKSParams, level: int, scale: Scale) -> bool:
+    """Whether the value is an unrescaled product. At the last level, where no prime is left to tell by, the base scale stands for one."""
+    prime = params.prime_dropped_at(level) if level < params.levels else 1 << params.scale_bits
+    return scale.log2 - math.log2(prime) >= accuracy.operand_floor(params, min(level + 1, params.levels))
+
+
+@lru_cache(maxsize=4096)
+def for_factor(params: CKKSParams, level: int, scale: Scale, rescale: bool, operation: str = "multiply") -> Factor:
+    """How a value at (level, scale) is multiplied by public numbers; rescale: whether a rescale follows.
+
+    The factor is encoded at `partner_scale`, so that the rescaled product lies on the ladder, unless that is below
+    `accuracy.factor_floor`: then a value that is a product without its rescale is rescaled first (a level each), and next to any other large scale the factor takes
+    the standard scale of the level; the product then keeps its large scale. Raises LevelExhaustedError when a rescale is due and no level is left for it.
+    """
+    last = params.levels - int(rescale)
+    count = rescales_due(params, level, scale, last)
+    before = (level, scale)
+    scale = scale / _dropped(params, level, level + count)
+    level += count
+    factor = partner_scale(params, level, scale)
+    if factor.log2 < accuracy.factor_floor(params, level):
+        factor = params.scale_at(level)
+        if _overdue(params, level, scale) and not accuracy.holds_one(params, level, scale * factor):
+            raise _exhausted(params, operation, before)
+    return Factor(count, level, scale, factor)
+
+
+def _exhausted(params: CKKSParams, operation: str, *states: State) -> LevelExhaustedError:
+    shown = " and ".join(f"2^{scale.log2:.2f} (level {level})" for level, scale in states)
+    left = params.levels - max(level for level, _ in states)
+    return LevelExhaustedError(
+        f"{operation}: scale {shown}: a product that was not rescaled must be rescaled before the next one, and there are too few levels for it; levels left: {left}",
+        subject=operation,
+        hint="Use parameters with more levels, or decrypt the product as it is",
+    )
+
+
+@lru_cache(maxsize=4096)
+def for_product(params: CKKSParams, first: State, second: State, rescale: bool = True) -> Product:
+    """How two values meet in a product; rescale: whether a rescale follows.
+
+    Operands at one level are multiplied as they are when none is a product that still waits for its rescale, or when the caller keeps products unrescaled
+    (rescale=False) and the level holds the result: the scale of the product is exact whatever the scales are. Otherwise such an operand is
+    rescaled first, a level each. Then the shallower operand is brought to the level of the deeper one, with the scale that puts the rescaled product on the ladder
+    unless that is below `accuracy.operand_floor` (it then takes the standard scale); where no accurate multiplier exists it drops primes and keeps its scale, which is
+    exact. Raises LevelExhaustedError when a rescale is due, no level is left for it, and the level does not hold the product.
+    """
+    states = [first, second]
+    steps: list[tuple[Adjustment, ...]] = [(), ()]
+    kept = first[0] == second[0] and not rescale and accuracy.holds_one(params, first[0], first[1] * second[1])
+    for i, (level, scale) in enumerate(states):
+        count = 0 if kept else rescales_due(params, level, scale, params.levels - int(rescale))
+        if count:
+            steps[i] = (Adjustment(0, 1, count),)
+            states[i] = (level + count, scale / _dropped(params, level, level + count))
+    (l1, s1), (l2, s2) = states
     deep = max(l1, l2)
-    if l1 == l2:
-        none = Adjustment(0, 1, 0)
-        return none, none, deep, s1, s2
-    other = s2 if l2 > l1 else s1
-    mine, at = (s1, l1) if l2 > l1 else (s2, l2)
-    target = partner_scale(params, deep, other)
-    moved = adjustment(params, at, mine, deep, target)
-    if moved is None:  # an unusual explicit scale: keep it, exactly
-        moved, target = Adjustment(deep - at, 1, 0), mine
-    kept = Adjustment(0, 1, 0)
-    return (moved, kept, deep, target, s2) if l2 > l1 else (kept, moved, deep, s1, target)
+    if l1 != l2:
+        i = 0 if l1 < l2 else 1
+        (at, mine), (_, other) = states[i], states[1 - i]
+        target = partner_scale(params, deep, other)
+        if target.log2 < accuracy.operand_floor(params, deep):
+            target = params.scale_at(deep)
+        moved = adjustment(params, at, mine, deep, target)
+        if moved is None:
+            moved, target = Adjustment(deep - at, 1, 0), mine
+        steps[i] += (moved,)
+        states[i] = (deep, target)
+    (_, s1), (_, s2) = states
+    waiting = any(_overdue(params, *state) for state in states)
+    if waiting and not accuracy.holds_one(params, deep, s1 * s2):
+        raise _exhausted(params, "multiply", first, second)
+    return Product(steps[0], steps[1], deep, s1, s2)
 
 
 def partner_scale(params: CKKSParams, level: int, scale: Scale) -> Scale:

@@ -49,6 +49,26 @@ class BoundPolicy:
         checked: float = deferred_call(self._overflow, operation, bound, level, scale, *operands)
         return checked
 
+    def require(self, operation: str, size: float, level: int, scale: Scale) -> float:
+        """`size`, the absolute value of a public number, when it fits (level, scale). Raises CapacityError: such a number does not overflow perhaps, but certainly.
+
+        A number that is only known when a plan runs is checked by each run.
+        """
+        if type(size) is float and size <= self.limit(level, scale):
+            return size
+        checked: float = deferred_call(self._required, operation, size, level, scale)
+        return checked
+
+    def _required(self, operation: str, size: float, level: int, scale: Scale) -> float:
+        limit = self.limit(level, scale)
+        if size <= limit:
+            return float(size)
+        raise CapacityError(
+            f"{operation}: a public number of absolute value 2^{_log2(size)} does not fit: level {level} at scale 2^{scale.log2:.1f} holds 2^{_log2(limit)}",
+            subject=operation,
+            hint="Scale the number down, or use parameters with more levels",
+        )
+
     def _overflow(self, operation: str, bound: float, level: int, scale: Scale, *operands: float) -> float:
         if bound <= self.limit(level, scale):
             return float(bound)

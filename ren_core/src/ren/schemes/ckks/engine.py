@@ -14,7 +14,7 @@ from ren.engine.capture import outside_capture
 from ren.errors import MissingKeyError, ParametersMismatchError, SecretExportError, UnsupportedOperandError
 from ren.poly import Poly
 from ren.ring import RingSpec
-from ren.schemes.ckks import bounds, evaluator, key_generation, matrices, messages, polynomial, rotation
+from ren.schemes.ckks import accuracy, bounds, evaluator, key_generation, matrices, messages, polynomial, rotation
 from ren.schemes.ckks import levels as levelling
 from ren.schemes.ckks.bounds import BoundPolicy
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
@@ -198,6 +198,7 @@ class PublicEngine:
         """Encode public data, a number (in every slot) or a vector, bound by its largest modulus. Level, scale and errors as `encode`."""
         self.params.check_level(level)
         exact = self.params.scale_at(level) if scale is None else Scale.of(scale)
+        accuracy.require_value_scale(self.params, "plaintext", exact)
         if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
             return messages.encode_constant(self, value, level, exact)
         return messages.encode_operand(self, value, level, exact, self.num_slots)
@@ -335,6 +336,9 @@ class PublicEngine:
 
     def check_bound(self, operation: str, bound: float, level: int, scale: Scale, *operands: float) -> float:
         return self.bounds.check(operation, bound, level, scale, *operands)
+
+    def require_capacity(self, operation: str, size: float, level: int, scale: Scale) -> float:
+        return self.bounds.require(operation, size, level, scale)
 
     def warn_transparent(self, operation: str) -> None:
         bounds.warn_transparent(operation)

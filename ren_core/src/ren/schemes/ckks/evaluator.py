@@ -147,6 +147,7 @@ def negate(engine: PublicEngine, x: E) -> E:
 
 
 def _add_number(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: Any, operation: str) -> Encrypted:
+    size = engine.require_capacity(operation, size, x.level, x.scale)
     bound = engine.check_bound(operation, x.bound + size, x.level, x.scale, x.bound, size)
     b, *rest = parts(x)
     is_complex = isinstance(sample, complex)
@@ -199,7 +200,10 @@ def multiply(
     """x * other with a choice of what follows the product.
 
     relinearize=False keeps a product of ciphertexts as a CiphertextProduct. rescale=False keeps the level; the scale is then the product of
-    both scales. Operands at different levels are brought to the deeper one so that the rescaled product lies on the scale ladder.
+    both scales. Operands at different levels are brought to the deeper one so that the rescaled product lies on the scale ladder. An operand that is
+    itself a product without its rescale is rescaled first, which takes a level (`alignment.for_factor` and `for_product` state when).
+
+    Raises LevelExhaustedError when levels are missing, ScaleTooSmallError when the result's scale would be below the noise, CapacityError when public numbers do not fit.
     """
     found = _classify(engine, x, other, "multiply")
     if found is NotImplemented:
@@ -219,22 +223,26 @@ def multiply(
     if number is not None:
         return _multiply_number(engine, x, *number, rescale=rescale)
     if isinstance(found, _Array):
-        found = engine.encode_operand(
-            found.values, x.level, alignment.partner_scale(engine.params, x.level, x.scale), x.slots
-        )
-    first, second, level, s, t = alignment.for_product(engine.params, (x.level, x.scale), (found.level, found.scale))
-    p, q = levels.apply(first, parts(x)), levels.apply(second, parts(found))
+        plan = alignment.for_factor(engine.params, x.level, x.scale, rescale)
+        x = levels.settled(x, plan.rescales, plan.level, plan.scale)
+        found = engine.encode_operand(found.values, x.level, plan.factor, x.slots)
+        p, q, level, s, t = parts(x), parts(found), plan.level, plan.scale, plan.factor
+    else:
+        meet = alignment.for_product(engine.params, (x.level, x.scale), (found.level, found.scale), rescale)
+        p = levels.apply_all(meet.first, parts(x))
+        q = p if found is x else levels.apply_all(meet.second, parts(found))
+        level, s, t = meet.level, meet.first_scale, meet.second_scale
     scale = s * t
     bound = engine.check_bound("multiply", bound_product(x.bound, found.bound), level, scale, x.bound, found.bound)
     slots, is_real = max(x.slots, found.slots), x.is_real and found.is_real
     if isinstance(found, Plaintext):
         m = q[0]
         scaled = Ciphertext(p[1] * m, p[0] * m, level, scale, slots, x.key_id, bound, is_real)
-        return levels.rescaled(engine, scaled) if rescale else scaled
+        return levels.rescaled(engine, scaled, "multiply") if rescale else scaled
     b, a, c = key_switching.tensor(p, q)
     if not relinearize:
         product = CiphertextProduct(a, b, c, level, scale, slots, x.key_id, bound, is_real)
-        return levels.rescaled(engine, product) if rescale else product
+        return levels.rescaled(engine, product, "multiply") if rescale else product
     return _relinearized(engine, b, a, c, level, scale, slots, x.key_id, bound, is_real, rescale, key)
 
 
@@ -246,6 +254,7 @@ def square(engine: PublicEngine, x: Ciphertext, *, relinearize: bool = True, res
 def _multiply_integer(engine: PublicEngine, x: Encrypted, value: Any, size: float, sample: int) -> Encrypted:
     if not isinstance(value, Deferred) and value == 0:
         engine.warn_transparent("multiply")
+    size = engine.require_capacity("multiply", size, x.level, Scale())
     bound = engine.check_bound("multiply", bound_product(x.bound, size), x.level, x.scale, x.bound, size)
     return build(tuple(p * value for p in parts(x)), x.level, x.scale, x.slots, x.key_id, bound, x.is_real)
 
@@ -253,9 +262,11 @@ def _multiply_integer(engine: PublicEngine, x: Encrypted, value: Any, size: floa
 def _multiply_number(
     engine: PublicEngine, x: Ciphertext, value: Any, size: float, sample: Any, *, rescale: bool
 ) -> Ciphertext:
-    params = engine.params
-    factor = alignment.partner_scale(params, x.level, x.scale)
+    plan = alignment.for_factor(engine.params, x.level, x.scale, rescale)
+    x = levels.settled(x, plan.rescales, plan.level, plan.scale)
+    factor = plan.factor
     scale = x.scale * factor
+    size = engine.require_capacity("multiply", size, x.level, factor)
     bound = engine.check_bound("multiply", bound_product(x.bound, size), x.level, scale, x.bound, size)
     if not isinstance(value, Deferred) and value == 0:
         engine.warn_transparent("multiply")
@@ -268,7 +279,7 @@ def _multiply_number(
         c = deferred_call(scaled_integer, value, factor)
         b, a = x.b * c, x.a * c
     product = Ciphertext(a, b, x.level, scale, x.slots, x.key_id, bound, x.is_real and not is_complex)
-    return levels.rescaled(engine, product) if rescale else product
+    return levels.rescaled(engine, product, "multiply") if rescale else product
 
 
 def divide(engine: PublicEngine, x: Ciphertext, other: Any) -> Any:
@@ -339,7 +350,7 @@ def relinearize(
     if rescale:
         levels.require_level(engine, "relinearize", x.level, x)
     if isinstance(x, Ciphertext):
-        return levels.rescaled(engine, x) if rescale else x
+        return levels.rescaled(engine, x, "relinearize") if rescale else x
     return _relinearized(engine, x.b, x.a, x.c, x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real, rescale, key)
 
 
@@ -358,10 +369,9 @@ def _relinearized(
     key: RelinearizationKey | None,
 ) -> Ciphertext:
     key = engine.use_key(key, key_id, "multiply") if key is not None else engine.keys.relinearization_key()
+    after = levels.scale_after(engine, level, scale, "multiply") if rescale else scale
     b, a = key_switching.relinearize(engine.params, key, level, b, a, c, rescales=int(rescale))
-    if rescale:
-        scale = scale / engine.params.prime_dropped_at(level)
-        level += 1
+    level, scale = level + int(rescale), after
     return Ciphertext(a, b, level, scale, slots, key_id, bound, is_real)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ren.errors import LevelExhaustedError, UnsupportedOperandError
-from ren.schemes.ckks import alignment
+from ren.schemes.ckks import accuracy, alignment
 from ren.schemes.ckks.alignment import Adjustment
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.parts import E, Parts, like, parts
@@ -33,19 +33,44 @@ def require_level(engine: PublicEngine, operation: str, level: int, *operands: A
 
 
 def rescale(engine: PublicEngine, x: E) -> E:
-    """Divide message and modulus by the last prime: level + 1, scale / prime."""
+    """Divide message and modulus by the last prime: level + 1, scale / prime.
+
+    Raises LevelExhaustedError at the last level, ScaleTooSmallError when the scale would fall below `accuracy.value_floor` (x is no product).
+    """
     require_level(engine, "rescale", x.level, x)
     return rescaled(engine, x)
 
 
-def rescaled(engine: PublicEngine, x: E) -> E:
-    scale = x.scale / engine.params.prime_dropped_at(x.level)
+def rescaled(engine: PublicEngine, x: E, operation: str = "rescale") -> E:
+    """As `rescale`, where a level is known to be left."""
+    scale = scale_after(engine, x.level, x.scale, operation, parts=len(parts(x)))
     return like(x, tuple(p.rescale() for p in parts(x)), x.level + 1, scale, x.bound)
+
+
+def scale_after(engine: PublicEngine, level: int, scale: Scale, operation: str, *, parts: int = 2) -> Scale:
+    """The scale after a rescale at `level`. Raises ScaleTooSmallError."""
+    result = scale / engine.params.prime_dropped_at(level)
+    accuracy.require_value_scale(engine.params, operation, result, parts=parts)
+    return result
 
 
 def apply(adjustment: Adjustment, p: Parts) -> Parts:
     """All parts of a value, adjusted."""
     return p if adjustment.free and not adjustment.drop else tuple(map(adjustment.apply, p))
+
+
+def apply_all(adjustments: tuple[Adjustment, ...], p: Parts) -> Parts:
+    """All parts of a value, through one adjustment after the other."""
+    for adjustment in adjustments:
+        p = apply(adjustment, p)
+    return p
+
+
+def settled(x: Ciphertext, rescales: int, level: int, scale: Scale) -> Ciphertext:
+    """x after the `rescales` that were due (`alignment.rescales_due`), at (level, scale)."""
+    if not rescales:
+        return x
+    return like(x, apply(Adjustment(0, 1, rescales), parts(x)), level, scale, x.bound)
 
 
 def mod_drop(engine: PublicEngine, x: E, levels: int = 1) -> E:
@@ -70,6 +95,7 @@ def adjust(engine: PublicEngine, x: E, level: int, scale: Scale | None = None) -
     Raises LevelExhaustedError when there is no accurate way, for example to a higher scale at the same level.
     """
     target = engine.params.scale_at(level) if scale is None else Scale.of(scale)
+    accuracy.require_value_scale(engine.params, "adjust", target)
     plan = alignment.adjustment(engine.params, x.level, x.scale, level, target)
     if plan is None:
         raise LevelExhaustedError(

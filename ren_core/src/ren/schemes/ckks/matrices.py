@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.errors import EncodingError
+from ren.errors import EncodingError, LevelMismatchError
 from ren.schemes.ckks import alignment, evaluator, levels, rotation
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.keys import EvaluationKeySet
@@ -50,7 +50,10 @@ class LinearTransform:
         return tuple(sorted(steps - {0}))
 
     def apply(self, engine: PublicEngine, x: Ciphertext, *, keys: EvaluationKeySet | None = None) -> Ciphertext:
-        """M x: x.level + 1. x is brought to this transform's level and scale first. Raises MissingKeyError before any work."""
+        """M x: this transform's level + 1. x is brought to that level first, with this transform's scale where that costs nothing, else with its own, which is exact too.
+
+        Raises MissingKeyError before any work, LevelMismatchError for an x that is deeper, LevelExhaustedError when no level is left.
+        """
         rotation.require_ciphertext(x, "linear_transform")
         if x.slots != self.slots:
             raise EncodingError(
@@ -59,8 +62,7 @@ class LinearTransform:
         levels.require_level(engine, "linear_transform", self.level, x)
         for step in self.rotations:
             rotation.rotation_key(engine, x, step, keys)
-        if (x.level, x.scale) != (self.level, self.scale):
-            x = levels.adjust(engine, x, self.level, self.scale)
+        x = self._brought(engine, x)
         baby = sorted({k for _, group in self.terms for k, _ in group})
         rolled = dict(zip(baby, rotation.rotate_many(engine, x, baby, keys=keys), strict=True))
         bound = bound_product(x.bound, self.row_norm)
@@ -86,11 +88,29 @@ class LinearTransform:
             x.is_real and self.is_real,
         )
 
+    def _brought(self, engine: PublicEngine, x: Ciphertext) -> Ciphertext:
+        if x.level > self.level:
+            raise LevelMismatchError(
+                f"linear_transform: prepared for level {self.level}, the ciphertext is at level {x.level}",
+                subject="level",
+                hint=f"Prepare it with level={x.level}; one prepared for a deeper level takes shallower ciphertexts",
+            )
+        if (x.level, x.scale) == (self.level, self.scale):
+            return x
+        due = alignment.rescales_due(engine.params, x.level, x.scale, self.level)
+        if due or alignment.adjustment(engine.params, x.level, x.scale, self.level, self.scale) is not None:
+            return levels.adjust(engine, x, self.level, self.scale)
+        return levels.mod_drop(engine, x, self.level - x.level)
+
 
 def prepare(
     engine: PublicEngine, matrix: Any, *, level: int = 0, scale: Scale | None = None, slots: int | None = None
 ) -> LinearTransform:
-    """Encode a public matrix of at most slots x slots entries (any shape below that; the rest is zero) for ciphertexts at `level`."""
+    """Encode a public matrix of at most slots x slots entries (any shape below that; the rest is zero) for ciphertexts at `level` and `scale`.
+
+    A scale that is that of a product without its rescale prepares for the level and scale after it.
+    """
+    engine.params.check_level(level)
     slots = engine.num_slots if slots is None else slots
     scale = engine.params.scale_at(level) if scale is None else scale
     m = np.asarray(matrix)
@@ -102,7 +122,8 @@ def prepare(
         raise EncodingError("linear_transform: the matrix must hold finite numbers", subject="matrix")
     diagonals = _diagonals(m, slots)
     giant = _giant_step(sorted(diagonals), slots)
-    factor = alignment.partner_scale(engine.params, level, scale)
+    plan = alignment.for_factor(engine.params, level, scale, True, "linear_transform")
+    level, scale, factor = plan.level, plan.scale, plan.factor
     grouped: dict[int, list[tuple[int, Plaintext]]] = {}
     for r, d in sorted(diagonals.items()):
         k = r % giant

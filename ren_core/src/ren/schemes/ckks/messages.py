@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ren.engine.capture import current, outside_capture
 from ren.errors import CapacityError, EncodingError, ImaginaryPartWarning, UnsupportedOperandError
 from ren.poly import Poly
-from ren.schemes.ckks import encryption
+from ren.schemes.ckks import accuracy, encryption
 from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
 from ren.schemes.ckks.bounds import user_stacklevel, warn_transparent
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
@@ -43,6 +43,7 @@ def encode(
     params = engine.params
     params.check_level(level)
     exact = params.scale_at(level) if scale is None else Scale.of(scale)
+    accuracy.require_value_scale(params, "encode", exact)
     if getattr(values, "ndim", 1) > 1 or (
         isinstance(values, (list, tuple)) and values and isinstance(values[0], (list, tuple))
     ):

@@ -104,7 +104,10 @@ def as_number(value: Any) -> Number:
     if type(value) is int or type(value) is float or type(value) is complex:
         number: Number = value
     elif getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        return as_number(value.item())
+        item = value.item()
+        if type(item) is type(value):  # NumPy's long double has no Python counterpart and gives itself
+            item = complex(value) if value.dtype.kind == "c" else float(value)
+        return as_number(item)
     elif hasattr(value, "__index__") and not hasattr(value, "ndim"):
         number = int(value)
     elif isinstance(value, (float, complex)):

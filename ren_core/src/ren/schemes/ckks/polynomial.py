@@ -20,11 +20,11 @@ import numpy as np
 from ren.engine.deferred import deferred_call
 from ren.errors import EncodingError, LevelExhaustedError
 from ren.poly import Poly
-from ren.schemes.ckks import key_switching
+from ren.schemes.ckks import accuracy, alignment, key_switching, levels
 from ren.schemes.ckks.alignment import scaled_integer
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.schemes.ckks.keys import RelinearizationKey
-from ren.schemes.ckks.plaintext import Number, as_number
+from ren.schemes.ckks.plaintext import Number, as_number, magnitude
 from ren.schemes.ckks.rotation import require_ciphertext
 from ren.schemes.ckks.scale import Scale
 
@@ -53,12 +53,21 @@ def polyval(
     require_ciphertext(x, "polyval")
     if basis not in BASES:
         raise EncodingError(f"polyval: basis must be one of {BASES}, got {basis!r}", subject="basis")
-    c = _trimmed(as_number(v) for v in coefficients)
+    try:
+        given = list(coefficients)
+    except TypeError:
+        raise EncodingError(
+            f"polyval: the coefficients must be a sequence of numbers, got {type(coefficients).__name__}",
+            subject="coefficients",
+            hint="For example [1.0, 0.5], lowest degree first",
+        ) from None
+    c = _trimmed(as_number(v) for v in given)
     if not c:
         raise EncodingError("polyval: there must be at least one coefficient", subject="coefficients")
     degree = len(c) - 1
     if degree == 0:
         return engine.add(engine.mul(x, 0), c[0])  # type: ignore[no-any-return]
+    x = _on_ladder(engine, x, degree)
     depth = degree.bit_length()
     if depth > x.levels_left:
         raise LevelExhaustedError(
@@ -67,12 +76,41 @@ def polyval(
             hint=f"Use a degree of at most {2**x.levels_left - 1}, or parameters with more levels",
         )
     level = x.level + depth
+    for v in c:
+        engine.require_capacity("polyval", magnitude(v), level, engine.params.scale_at(level))
     evaluation = _Evaluation(engine, x, basis == "chebyshev", _baby_bits(degree), key)
     b, a = evaluation.at(c, level, engine.params.scale_at(level))
     size = deferred_call(_bound, c, basis == "chebyshev", x.bound)
     bound = engine.check_bound("polyval", size, level, engine.params.scale_at(level), x.bound)
     is_real = x.is_real and not any(isinstance(v, complex) for v in c)
     return Ciphertext(a, b, level, engine.params.scale_at(level), x.slots, x.key_id, bound, is_real)
+
+
+def _on_ladder(engine: PublicEngine, x: Ciphertext, degree: int) -> Ciphertext:
+    """x with a scale from which all powers up to `degree` keep theirs near the standard one.
+
+    A scale off by a factor r makes that of x^i off by r^i, and the integers that stand for coefficients small. As long as r^degree stays within
+    `accuracy.slack_bits` nothing is done; else x is brought to the standard scale of the first level where that is accurate: a product is rescaled, an odd
+    explicit scale takes up to two levels. Raises LevelExhaustedError when they are not there.
+    """
+    params = engine.params
+    drift = abs((x.scale / params.scale_at(x.level)).log2)
+    if drift * degree <= accuracy.slack_bits(params):
+        return x
+    due = alignment.rescales_due(params, x.level, x.scale, params.levels)
+    if due:
+        scale = x.scale
+        for level in range(x.level, x.level + due):
+            scale = scale / params.prime_dropped_at(level)
+        return _on_ladder(engine, levels.settled(x, due, x.level + due, scale), degree)
+    for level in range(x.level, min(x.level + 2, params.levels) + 1):
+        if alignment.adjustment(params, x.level, x.scale, level, params.scale_at(level)) is not None:
+            return levels.adjust(engine, x, level)
+    raise LevelExhaustedError(
+        f"polyval: the argument at level {x.level} has scale 2^{x.scale.log2:.2f}, the standard one is 2^{params.scale_at(x.level).log2:.2f}, and bringing it there takes a level; levels left: {x.levels_left}",
+        subject="polyval",
+        hint="Encode the argument at the standard scale (scale=None) and rescale products, or use parameters with more levels",
+    )
 
 
 class _Evaluation:
@@ -252,7 +290,19 @@ def _products(degree: int, baby: int) -> int:
 
 
 def chebyshev_coefficients(f: Any, degree: int) -> list[float]:
-    """Coefficients of the Chebyshev interpolant of f on [-1, 1]: a near-best approximation for `polyval(..., basis="chebyshev")`."""
-    return [
-        float(v) for v in np.polynomial.chebyshev.chebinterpolate(lambda t: np.vectorize(f, otypes=[float])(t), degree)
-    ]
+    """Coefficients of the Chebyshev interpolant of f on [-1, 1]: a near-best approximation for `polyval(..., basis="chebyshev")`.
+
+    Raises EncodingError (a ValueError) when f is not finite at an interpolation point.
+    """
+    with np.errstate(all="ignore"):  # reported below, with the place
+        values = [
+            float(v)
+            for v in np.polynomial.chebyshev.chebinterpolate(lambda t: np.vectorize(f, otypes=[float])(t), degree)
+        ]
+    if not all(map(math.isfinite, values)):
+        raise EncodingError(
+            "chebyshev_coefficients: the function is not finite everywhere on [-1, 1]",
+            subject="f",
+            hint="Shift or scale its argument so that [-1, 1] lies in its domain, for example lambda t: np.log(2 + t)",
+        )
+    return values
