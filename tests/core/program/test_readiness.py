@@ -242,6 +242,12 @@ def _(engine: Any) -> Any:
     return b.program(b("ren.ckks.relinearize", y)), None
 
 
+@case("scale-too-small")
+def _(engine: Any) -> Any:
+    b = ProgramBuilder(x=encrypted())
+    return b.program(b("ren.ckks.rescale", b["x"])), {"engine": engine}
+
+
 @case("possible-overflow")
 def _(engine: Any) -> Any:
     b = ProgramBuilder(x=encrypted(level=6, bound=100.0))

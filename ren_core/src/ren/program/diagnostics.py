@@ -91,6 +91,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "invalid-operand": ("error", "An operand has a role that the operation does not take."),
     "invalid-state": ("error", "A declared state contradicts what the operation gives."),
     "over-capacity": ("error", "Values of size 1 do not fit at the level and scale of a result."),
+    "scale-too-small": (
+        "error",
+        "The scale of a result falls below what its noise leaves readable: a value that is no product was rescaled.",
+    ),
     "possible-overflow": ("warning", "A value may outgrow the modulus of its level. An error under strict bounds."),
     "undefined-state": (
         "warning",

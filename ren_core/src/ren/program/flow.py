@@ -192,12 +192,18 @@ def _unknown(type_: Attribute) -> bool:
 
 
 def _check_capacity(flow: Flow, op: Operation, state: EncryptedState, params: CKKSParams) -> None:
+    from ren.schemes.ckks.accuracy import value_floor
     from ren.schemes.ckks.encoder import capacity
 
     assert state.level is not None
     assert state.scale is not None
     scale = number_of(state.scale, params)
     if scale is None:
+        return
+    floor = value_floor(params, state.parts or 2)
+    if scale.log2 < floor:
+        message = f"the scale 2^{scale.log2:.1f} is below 2^{floor:.1f}, where noise drowns values of size 1: only products are rescaled"
+        flow.problems.append(FlowProblem("scale-too-small", message, op))
         return
     limit = capacity(params.ring_at(state.level).modulus, scale)
     if state.bound is not None and state.bound > limit:

@@ -355,7 +355,11 @@ def _prepare(use: str) -> Callable[..., PlaintextState]:
             return PlaintextState(level, scale, p.layout, use)
         if mode == "default_scale":
             scale = None if level is None else SymbolicScale.at_level(level)
-        return PlaintextState(level, scale, packed_for(c.layout, p.shape), use)
+        layout = packed_for(c.layout, p.shape)
+        if use == "add" and layout is not None and c.layout is not None and layout.shape == c.layout.shape:
+            # What is encoded for a sum has zeros in the padding, a number too.
+            layout = layout.with_padding(Padding.ZERO)
+        return PlaintextState(level, scale, layout, use)
 
     return prepare
 
