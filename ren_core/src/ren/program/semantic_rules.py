@@ -32,6 +32,7 @@ def _binary(product: bool) -> Callable[..., EncryptedState]:
             # Its owner encoded it: what its padding holds is known only if Ren prepared it.
             return _result(with_public(secret.layout, public.layout, product=product), secret.batch)
         assert isinstance(public, MessageState)
+        assert isinstance(public, MessageState)
         return _result(meet_public(secret.layout, public.shape, product=product), secret.batch)
 
     return binary
