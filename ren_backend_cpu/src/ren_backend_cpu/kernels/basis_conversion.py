@@ -238,8 +238,14 @@ def basis_extend(row):
     if reciprocals != 0:
         _overflow(y, reciprocals, y + 8 * limbs * n, limbs, n)
         terms += 1
-    for j in range(new):
-        convert_row(load(targets, j), y, out + 8 * (limbs + j) * n, matrix + 8 * j * (terms + AFTER), terms, n)
+    width = 8 * (terms + AFTER)
+    for j in range(0, new, 2):  # two new limbs per reading of the old ones
+        row0, constants = out + 8 * (limbs + j) * n, matrix + j * width
+        if j + 1 < new:
+            record0, record1 = load(targets, j), load(targets, j + 1)
+            convert_rows(record0, record1, y, row0, row0 + 8 * n, constants, constants + width, terms, n)
+        else:
+            convert_row(load(targets, j), y, row0, constants, terms, n)
 
 
 @entry
@@ -252,9 +258,32 @@ def decompose(row):
     limbs, wide, alpha, ntt, n = row[7], row[8], row[9], row[10], row[11]
     to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
     digits = (limbs + alpha - 1) // alpha
-    for j in range(wide):
+    for j in range(0, wide, 2):  # two target limbs per reading of the coefficient rows
         for d in range(digits):
-            digit_row(ring, targets, matrix, x, y, out + 8 * (d * wide + j) * n, d, j, limbs, wide, alpha, ntt, n)
+            first = d * alpha
+            terms = min(alpha, limbs - first)
+            outside = j + 1 < first or j >= first + terms
+            if outside and j + 1 < wide:
+                place = d * wide + j
+                row0, row1 = out + 8 * place * n, out + 8 * (place + 1) * n
+                constants = matrix + 8 * place * (alpha + AFTER)
+                convert_rows(
+                    load(targets, place),
+                    load(targets, place + 1),
+                    y + 8 * first * n,
+                    row0,
+                    row1,
+                    constants,
+                    constants + 8 * (alpha + AFTER),
+                    terms,
+                    n,
+                )
+                ntt_forward(load(ring, j), row0, row0)
+                ntt_forward(load(ring, j + 1), row1, row1)
+            else:
+                for i in range(j, min(j + 2, wide)):
+                    row0 = out + 8 * (d * wide + i) * n
+                    digit_row(ring, targets, matrix, x, y, row0, d, i, limbs, wide, alpha, ntt, n)
 
 
 @compiled
