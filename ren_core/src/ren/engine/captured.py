@@ -10,6 +10,7 @@ from ren.backend.buffer import Buffer
 from ren.engine import capture, checked
 from ren.engine.deferred import Deferred, Recipes
 from ren.engine.donation import give_up, take_over
+from ren.engine.frozen import frozen
 from ren.engine.jit_options import JitOptions
 from ren.engine.plan import Plan, place_steps
 from ren.engine.plan_cache import PLANS
@@ -18,7 +19,7 @@ from ren.engine.rebuild import Template, handles_inside, rebuild
 from ren.engine.run import backend_of
 from ren.engine.schedule import Static, normalise, schedule
 from ren.engine.schedule.normalise import leaf_signature
-from ren.engine.tree import Flat, frozen, handle
+from ren.engine.tree import Flat, handle
 from ren.engine.where import noted
 from ren.graph import Node, next_serial, postorder
 from ren.numtheory.sampling import fresh_seed
@@ -77,7 +78,7 @@ class CapturedPlan:
 
     def __init__(self, flat: Flat, options: JitOptions, name: str) -> None:
         self.name = name
-        self.scalars = list(flat.scalars)
+        self.shown_scalars = repr(tuple(flat.scalars))  # as they are now: they may change
         self.frozen_scalars = frozen(flat.scalars)
         self.segments: list[Segment] = []
         self._constants_dynamic = options.constants == "dynamic"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ren.engine.cost import Cost, unit_cost
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.engine.frozen import frozen
 from ren.engine.plan import Plan
 from ren.engine.plan_store import PlanKey
 from ren.engine.schedule.normalise import Signature
-from ren.engine.tree import frozen
 
 if TYPE_CHECKING:
     from ren.engine.captured import CapturedPlan
@@ -25,9 +25,7 @@ def explain(function: JitFunction, call: Call) -> str:
     plan = plans.get(call.key)
     if plan is not None:
         if function.options.scalars != "recapture" and frozen(call.flat.scalars) != plan.frozen_scalars:
-            return (
-                f"error: scalar argument changed (captured {tuple(plan.scalars)!r}, got {tuple(call.flat.scalars)!r})"
-            )
+            return f"error: scalar argument changed (captured {plan.shown_scalars}, got {tuple(call.flat.scalars)!r})"
         return "hit"
     if not plans:
         return "miss: no plan captured yet"
@@ -86,6 +84,8 @@ def _spec_fields(part: Any) -> dict[str, Any]:
 
 
 def _readable(part: Any) -> str:
+    if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str):  # a named value after its name
+        part = part[1]
     if isinstance(part, tuple) and part and isinstance(part[0], type):
         return " ".join([part[0].__name__, *(repr(p) for p in part[1:])])
     return part.__name__ if isinstance(part, type) else repr(part)

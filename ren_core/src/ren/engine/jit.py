@@ -10,23 +10,26 @@ import functools
 import inspect
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 from ren.engine import capture
 from ren.engine.captured import CapturedPlan, capture_plan
+from ren.engine.frozen import frozen
 from ren.engine.implicit import ImplicitInputs
 from ren.engine.jit_options import JitOptions
 from ren.engine.plan_store import PlanKey, PlanStore
 from ren.engine.run import realize
-from ren.engine.tree import Flat, frozen
+from ren.engine.tree import Flat
 from ren.engine.where import noted
+from ren.errors import UnsupportedOperandError
 from ren.ops import Op
 
 NO_INPUT = "ren.jit: function must receive at least one Poly argument"
 NESTED = "ren.jit: nested jit is not supported"
 SCALAR_CHANGED = (
-    "ren.jit: non-Poly scalar arg changed (captured {captured!r}, got {got!r}); jit freezes it at capture. "
+    "ren.jit: non-Poly scalar arg changed (captured {captured}, got {got!r}); jit freezes it at capture. "
     "Wrap varying scalars as Plaintext.const(...), or clear_jit() to re-capture."
 )
 
@@ -90,23 +93,35 @@ class JitFunction:
         call = self._look_at(args, kwargs)
         plan = self._store.get(call.key)
         if plan is None:
+            before = self._implicit.snapshot(call.flat.objects)
             plan = capture_plan(
                 self.fn, self._binder, call.values, call.flat, call.implicit, self.options, _name(self.fn)
             )
             result = plan.replay(call.flat, call.implicit)
-            self._store.put(call.key, plan)
+            self._store.put(self._key_after(call, before), plan)
             return result
         scalars = call.flat.scalars
         if scalars and self.options.scalars != "recapture" and frozen(scalars) != plan.frozen_scalars:
             raise noted(
-                RuntimeError(SCALAR_CHANGED.format(captured=tuple(plan.scalars), got=tuple(scalars))),
+                RuntimeError(SCALAR_CHANGED.format(captured=plan.shown_scalars, got=tuple(scalars))),
                 f"The plan of {_name(self.fn)} holds the branch and the constants of the captured value. Other ways: "
                 '@ren.jit(scalars="recapture") keeps one plan per value, scalars="dynamic" makes numbers inputs of the plan.',
             )
         return plan.replay(call.flat, call.implicit)
 
     def _look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, paths: bool = False) -> Call:
-        values = self._binder.bind(args, kwargs)
+        try:
+            return self._read(self._binder.bind(args, kwargs), paths)
+        except RecursionError as error:
+            raise noted(
+                UnsupportedOperandError(
+                    "ren.jit: an argument, or something the function names, contains itself or is nested too deeply",
+                    subject="argument",
+                    hint="Pass the Polys in a list, tuple, dict or dataclass that does not hold itself",
+                )
+            ) from error
+
+    def _read(self, values: Sequence[Any], paths: bool) -> Call:
         options = self.options
         flat = Flat(
             dynamic_scalars=options.scalars == "dynamic", dynamic_constants=options.constants == "dynamic", paths=paths
@@ -117,7 +132,7 @@ class JitFunction:
         if not flat.handles:
             raise noted(RuntimeError(NO_INPUT))
         implicit = Flat(freeze_numbers=True, paths=paths)
-        self._implicit.collect(implicit)
+        self._implicit.collect(implicit, flat.objects)
         pending = [
             node
             for handle in (*flat.handles, *implicit.handles)
@@ -132,6 +147,17 @@ class JitFunction:
             frozen(flat.scalars) if options.scalars == "recapture" else None,
         )
         return Call(values, flat, implicit, key)
+
+    def _key_after(self, call: Call, before: dict[str, list[Hashable]]) -> PlanKey:
+        """The key of a plan just captured: without what the function itself changed meanwhile (a counter, a log)."""
+        if not self._implicit.exclude_changed(before, call.flat.objects):
+            return call.key
+        implicit = Flat(freeze_numbers=True)
+        self._implicit.collect(implicit, call.flat.objects)
+        same = len(implicit.handles) == len(call.implicit.handles) and all(
+            map(is_, implicit.handles, call.implicit.handles)
+        )
+        return call.key._replace(implicit=implicit.specify()) if same else call.key
 
     # -- methods
 

@@ -10,9 +10,8 @@ import dataclasses
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
-
 from ren.engine import capture
+from ren.engine.frozen import frozen, is_own, named
 from ren.engine.schedule.normalise import leaf_signature
 from ren.gadget import Digits, KeyBuffer
 from ren.graph import Node
@@ -29,48 +28,6 @@ def handle(cls: type, node: Node) -> Any:
     made: Any = object.__new__(cls)
     made._node = node
     return made
-
-
-class _Identity:
-    """An unhashable object in a key: equal to itself only. Holding it keeps its id from being reused."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def frozen(value: Any) -> Hashable:
-    """`value` as a key that compares by type and value: 1, 1.0 and True differ, 0.0 and -0.0 differ, a NaN equals itself."""
-    cls = type(value)
-    if cls is int or cls is str or cls is bool or value is None:
-        return (cls, value)
-    if cls is float:
-        return (cls, value.hex())
-    if cls is complex:
-        return (cls, value.real.hex(), value.imag.hex())
-    if cls is list or cls is tuple:
-        return (cls, *map(frozen, value))
-    if cls is dict:
-        return (cls, *((frozen(k), frozen(v)) for k, v in value.items()))
-    if cls is set or cls is frozenset:
-        return (cls, frozenset(map(frozen, value)))
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
-        return (cls, value.dtype.str, value.shape, value.tobytes())
-    try:
-        hash(value)
-    except TypeError:
-        return _Identity(value)
-    return (cls, value)
 
 
 # -- kinds of objects --------------------------------------------------------------------------------------------------
@@ -110,7 +67,8 @@ class Flat:
 
         parts: the structure, hashable, with the specification of each handle where it first appears. handles: each one once.
         scalars: values outside dataclasses. numbers: values that become run-time scalars (of scalar carriers and, where asked for,
-    plain numbers; with freeze_numbers they go into the key instead). paths: where each part was found, only if asked for.
+    plain numbers; with freeze_numbers they go into the key instead). objects: other values that may have attributes. paths: where each
+    part was found, only if asked for.
     """
 
     __slots__ = (
@@ -118,6 +76,7 @@ class Flat:
         "handles",
         "scalars",
         "numbers",
+        "objects",
         "number_names",
         "parameter",
         "paths",
@@ -140,6 +99,7 @@ class Flat:
         self.handles: list[Any] = []
         self.scalars: list[Any] = []
         self.numbers: list[Any] = []
+        self.objects: list[Any] = []
         self.number_names: list[str] = []
         self.parameter = ""
         self.paths: list[str] | None = [] if paths else None
@@ -149,7 +109,7 @@ class Flat:
         self._freeze_numbers = freeze_numbers
         self._dynamic_constants = dynamic_constants
 
-    def _part(self, part: Any, path: str) -> None:
+    def part(self, part: Any, path: str) -> None:
         self.parts.append(part)
         if self.paths is not None:
             self.paths.append(path)
@@ -164,25 +124,25 @@ class Flat:
             if at is None:
                 at = self._at[id(obj)] = len(self.handles)
                 self.handles.append(obj)
-                self._part(at, path)
-                self._part(None, path)  # its specification: known once it is realized, see `specify`
+                self.part(at, path)
+                self.part(None, path)  # its specification: known once it is realized, see `specify`
             else:
-                self._part(at, path)
+                self.part(at, path)
         elif kind == SCALAR:
             carrier = capture.scalar_carriers.get(cls)
             read = carrier.read(obj) if carrier is not None else None
             if read is not None:
                 self._number(cls, read, path)
             elif static:
-                self._part(frozen(obj), path)
+                self._static(obj, path)
             else:
                 self._scalar(obj, path)
         elif kind in (LIST, NAMED):
-            self._part((cls, len(obj)), path)
+            self.part((cls, len(obj)), path)
             for i, item in enumerate(obj):
                 self.add(item, f"{path}[{i}]" if self.paths is not None else "", static)
         elif kind == DICT:
-            self._part((cls, *map(frozen, obj)), path)
+            self.part((cls, *map(frozen, obj)), path)
             for key, item in obj.items():
                 self.add(item, f"{path}[{key!r}]" if self.paths is not None else "", static)
         else:
@@ -194,22 +154,22 @@ class Flat:
         if read is not None:
             self._number(cls, read, path)
             return
-        parts, found, numbers = len(self.parts), self.found, len(self.numbers)
+        parts, found, numbers, objects = len(self.parts), self.found, len(self.numbers), len(self.objects)
         carried = capture.carried_fields.get(cls, NO_FIELDS)
-        self._part(cls, path)
+        self.part(cls, path)
         for name in fields:
             if name in carried and not self._freeze_numbers:
-                self._part("carried", path)
+                self.part("carried", path)
                 self.numbers.append(getattr(obj, name))
                 self.number_names.append(f"{self.parameter}.{name}")
                 continue
             self.add(getattr(obj, name), f"{path}.{name}" if self.paths is not None else "", True)
         if self.found == found:  # holds no Poly: an ordinary value
-            del self.parts[parts:], self.numbers[numbers:], self.number_names[numbers:]
+            del self.parts[parts:], self.numbers[numbers:], self.number_names[numbers:], self.objects[objects:]
             if self.paths is not None:
                 del self.paths[parts:]
             if static:
-                self._part(frozen(obj), path)
+                self._static(obj, path)
             else:
                 self._scalar(obj, path)
 
@@ -217,20 +177,27 @@ class Flat:
         number, key = read
         self.found += 1
         if self._freeze_numbers:
-            self._part((cls, key, frozen(number)), path)
+            self.part((cls, key, frozen(number)), path)
             return
-        self._part((cls, key, type(number)), path)
+        self.part((cls, key, type(number)), path)
         self.numbers.append(number)
         self.number_names.append(self.parameter)
 
+    def _static(self, obj: Any, path: str) -> None:
+        if type(obj) not in _SIMPLE and not is_own(type(obj)):
+            self.objects.append(obj)
+        self.part(named(obj) if self._freeze_numbers else frozen(obj), path)
+
     def _scalar(self, obj: Any, path: str) -> None:
         cls = type(obj)
+        if cls not in _SIMPLE and not is_own(cls):
+            self.objects.append(obj)
         if self._dynamic_scalars and (cls is int or cls is float or cls is complex):
-            self._part((cls, "dynamic"), path)
+            self.part((cls, "dynamic"), path)
             self.numbers.append(obj)
             self.number_names.append(self.parameter)
         else:
-            self._part("scalar", path)
+            self.part("scalar", path)
             self.scalars.append(obj)
 
     def specify(self) -> tuple[Any, ...]:
@@ -253,5 +220,7 @@ class Flat:
 
 
 _CONST = Op.CONST
+#: Types whose values have no attributes of their own.
+_SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes})
 #: Carried fields of a class that has none.
 NO_FIELDS: frozenset[str] = frozenset()
