@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ren.errors import UnsupportedOperandError
+from ren.errors import EncodingError, UnsupportedOperandError
 from ren.poly import realize
-from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.plaintext import Plaintext
 
 
@@ -36,16 +36,18 @@ class _Batch:
             raise TypeError("a batch without axes has no length")
         return self.shape[0]
 
-    def __getitem__(self, index: int) -> Any:
-        """Along the first axis."""
-        count = len(self)
-        at = operator.index(index)
-        if not -count <= at < count:
-            raise IndexError(f"batch index {at} is out of range for an axis of {count}")
-        rest = self.shape[1:]
-        size = prod(rest)
-        part = self.items[at % count * size : (at % count + 1) * size]
-        return type(self)(rest, part) if rest else part[0]  # type: ignore[call-arg]
+    def __getitem__(self, index: Any) -> Any:
+        """Ints, slices, tuples of them and whatever else indexes a NumPy array of this shape; a batch, or one item where no axis is left.
+
+        Raises IndexError, as NumPy does.
+        """
+        try:
+            at = np.arange(prod(self.shape)).reshape(self.shape)[index]
+        except IndexError as error:
+            raise IndexError(f"batch of shape {self.shape}: {error}") from None
+        if at.ndim == 0:
+            return self.items[int(at)]
+        return type(self)(at.shape, tuple(self.items[i] for i in at.reshape(-1)))  # type: ignore[call-arg]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -71,6 +73,28 @@ class PlaintextBatch(_Batch):
     @property
     def items(self) -> tuple[Plaintext, ...]:
         return self.plaintexts
+
+    def _meets(self, other: Any, f: Callable[[Any, Any], Any]) -> Any:
+        """f(ciphertext, self), item by item. Ciphertext batches have operators of their own."""
+        if not isinstance(other, (Ciphertext, CiphertextProduct)):
+            return NotImplemented
+        return CiphertextBatch(self.shape, tuple(f(other, p) for p in self.plaintexts))
+
+    def __add__(self, other: Any) -> Any:
+        return self._meets(other, operator.add)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._meets(other, lambda x, p: p - x)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._meets(other, operator.sub)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._meets(other, operator.mul)
+
+    __rmul__ = __mul__
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -123,7 +147,14 @@ class CiphertextBatch(_Batch):
         if found is NotImplemented:
             return NotImplemented
         shape, items = found
-        whole = np.broadcast_shapes(self.shape, shape)
+        try:
+            whole = np.broadcast_shapes(self.shape, shape)
+        except ValueError:
+            raise EncodingError(
+                f"batches of shapes {self.shape} and {shape} do not broadcast",
+                subject="shape",
+                hint="Leading axes must be equal or 1, counted from the last",
+            ) from None
         mine = _spread(self.ciphertexts, self.shape, whole)
         theirs = _spread(items, shape, whole)
         return CiphertextBatch(whole, tuple(f(x, y) for x, y in zip(mine, theirs, strict=True)))
@@ -167,7 +198,12 @@ def _as_items(other: Any) -> Any:
 
 def split(values: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """An array of shape (..., k) as its leading shape and its vectors."""
-    array = np.asarray(values.detach() if hasattr(values, "detach") else values)
+    try:
+        array = np.asarray(values.detach() if hasattr(values, "detach") else values)
+    except ValueError:
+        raise EncodingError(
+            "a batch needs rows of one length", subject="values", hint="Pad the rows, or encode them one by one"
+        ) from None
     if array.ndim == 0:
         raise UnsupportedOperandError("a batch needs an array with at least one axis", subject="values")
     shape = array.shape[:-1]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ren.errors import UnsupportedOperandError
+from ren.errors import RingMismatchError, UnsupportedOperandError
 from ren.poly import Poly, realize
 from ren.schemes.ckks.context import engine_of
 from ren.schemes.ckks.scale import Scale
@@ -24,6 +24,14 @@ class _Arithmetic:
     #: NumPy hands `array * ciphertext` over to us instead of looping over the elements.
     __array_ufunc__ = None
     key_id: str
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy functions do not know encrypted values: without this, numpy.dot would loop over the array."""
+        raise UnsupportedOperandError(
+            f"numpy.{function.__name__} does not take encrypted values",
+            subject=function.__name__,
+            hint="Use operators and methods: a scalar product is (x * w).sum_slots(), a matrix times x is ckks.linear_transform(x, matrix)",
+        )
 
     def __add__(self: Any, other: Any) -> Any:
         return engine_of(self.key_id, "add").add(self, other)
@@ -55,6 +63,16 @@ class _Arithmetic:
         )
 
 
+def _same_ring(*polys: Poly) -> None:
+    rings = [p.ring for p in polys]
+    if any(ring != rings[0] for ring in rings):
+        raise RingMismatchError(
+            f"the polynomials of one ciphertext share a ring, got degrees {[r.n for r in rings]} with {[r.limbs for r in rings]} primes",
+            subject="ring",
+            hint="Use ckks.mod_drop and the other operations on whole ciphertexts",
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
 class Ciphertext(_Arithmetic):
     """An encryption (b, a) of a vector of complex numbers: b + a s = scale * message + error.
@@ -74,6 +92,10 @@ class Ciphertext(_Arithmetic):
     key_id: str
     bound: float
     is_real: bool = True
+
+    def __post_init__(self) -> None:
+        if self.a.ring is not self.b.ring:
+            _same_ring(self.a, self.b)
 
     @property
     def levels_left(self) -> int:
@@ -173,6 +195,9 @@ class CiphertextProduct(_Arithmetic):
     key_id: str
     bound: float
     is_real: bool = True
+
+    def __post_init__(self) -> None:
+        _same_ring(self.a, self.b, self.c)
 
     @property
     def levels_left(self) -> int:

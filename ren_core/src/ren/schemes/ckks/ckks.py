@@ -182,8 +182,16 @@ def polyval(x: Any, coefficients: Sequence[Any], *, basis: str = "power", key: R
     return _engine(x, "polyval").polyval(x, coefficients, basis=basis, key=key)
 
 
-def linear_transform(x: Any, matrix: Any, *, keys: EvaluationKeySet | None = None) -> Ciphertext:
-    """Public matrix (or prepared LinearTransform) times x; level + 1. See `ren.schemes.ckks.matrices`."""
+def linear_transform(x: Any, matrix: Any, *, keys: EvaluationKeySet | None = None) -> Any:
+    """Public matrix (or prepared LinearTransform) times x; level + 1. See `ren.schemes.ckks.matrices`. Works on batches too."""
+    if isinstance(x, CiphertextBatch):
+        prepared: Any = matrix
+        if not isinstance(matrix, LinearTransform) and x.ciphertexts:
+            first = x.ciphertexts[0]
+            if all((c.level, c.scale, c.slots) == (first.level, first.scale, first.slots) for c in x.ciphertexts):
+                engine = _engine(first, "linear_transform")
+                prepared = matrices.prepare(engine, matrix, level=first.level, scale=first.scale, slots=first.slots)
+        return x.map(lambda item: linear_transform(item, prepared, keys=keys))
     engine = _engine(x, "linear_transform")
     if isinstance(matrix, LinearTransform):
         return matrix.apply(engine, x, keys=keys)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 _ENTERED: ContextVar[tuple[PublicEngine, ...]] = ContextVar("ren.ckks.entered", default=())
 _LOCK = threading.Lock()
-#: By key id, and whether the engine owns the key. An owner is preferred: it can make what a public engine lacks.
-_LIVE: weakref.WeakValueDictionary[tuple[str, bool], PublicEngine] = weakref.WeakValueDictionary()
+#: Every living engine by key id, owners first (they can make what a public engine lacks), younger ones before older. There may be several of one key, and any
+#: of them may go first. Tuples are replaced, never changed, so readers need no lock.
+_LIVE: dict[str, tuple[tuple[bool, weakref.ref[PublicEngine]], ...]] = {}
 
 
 def context() -> PublicEngine:
@@ -58,7 +59,14 @@ def leave(engine: PublicEngine) -> None:
 def remember(engine: PublicEngine, *, owner: bool) -> None:
     """Let values of this key id find `engine`, for as long as somebody else holds it."""
     with _LOCK:
-        _LIVE[engine.key_id, owner] = engine
+        for key_id in list(_LIVE):
+            alive = tuple(entry for entry in _LIVE[key_id] if entry[1]() is not None)
+            if alive:
+                _LIVE[key_id] = alive
+            else:
+                del _LIVE[key_id]
+        entries = ((owner, weakref.ref(engine)), *_LIVE.get(engine.key_id, ()))
+        _LIVE[engine.key_id] = tuple(sorted(entries, key=lambda entry: not entry[0]))
 
 
 def engine_of(key_id: str, operation: str) -> PublicEngine:
@@ -76,14 +84,15 @@ def engine_of(key_id: str, operation: str) -> PublicEngine:
             subject=operation,
             hint="Enter the engine that made the value, or one loaded from its public part",
         )
-    found = _LIVE.get((key_id, True)) or _LIVE.get((key_id, False))
-    if found is None:
-        raise NoContextError(
-            f"{operation}: no engine with key {key_id} is alive in this process",
-            subject=operation,
-            hint="Load the public engine that belongs to this value and enter it: `with engine:`",
-        )
-    return found
+    for _, reference in _LIVE.get(key_id, ()):
+        found = reference()
+        if found is not None:
+            return found
+    raise NoContextError(
+        f"{operation}: no engine with key {key_id} is alive in this process",
+        subject=operation,
+        hint="Load the public engine that belongs to this value and enter it: `with engine:`",
+    )
 
 
 def require_key(expected: str, found: str, operation: str, what: str) -> None:
@@ -100,8 +109,11 @@ def _after_fork() -> None:
     """Another thread may have held a lock when the process was forked; nobody in the child will ever release it."""
     global _LOCK
     _LOCK = threading.Lock()
-    for engine in list(_LIVE.values()):
-        engine.keys.lock = threading.RLock()
+    for entries in list(_LIVE.values()):
+        for _, reference in entries:
+            engine = reference()
+            if engine is not None:
+                engine.keys.lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.errors import CapacityError, DecryptionError, EncodingError
-from ren.schemes.ckks.message import Message, as_message, largest_modulus
+from ren.schemes.ckks.message import Message, as_message, integer, largest_modulus
 from ren.schemes.ckks.scale import Scale
 
 #: Decryption accepts coefficients up to modulus / 4: half of the range is kept as a guard that tells overflow from a message.
@@ -238,14 +238,15 @@ def check_extent(slots: int | None, n: int) -> int:
     """The logical extent: `slots`, or n/2 for None. Raises EncodingError unless it is a power of two from 1 to n/2."""
     if slots is None:
         return n // 2
-    if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1 or slots > n // 2 or slots & (slots - 1):
-        near = min(1 << max(0, (slots - 1).bit_length()), n // 2) if isinstance(slots, int) and slots > 0 else n // 2
+    count = integer(slots)
+    if count is None or count < 1 or count > n // 2 or count & (count - 1):
+        near = min(1 << max(0, (count - 1).bit_length()), n // 2) if count is not None and count > 0 else n // 2
         raise EncodingError(
             f"slots must be a power of two from 1 to {n // 2}, got {slots!r}",
             subject="slots",
             hint=f"The nearest that holds as many is {near}",
         )
-    return slots
+    return count
 
 
 def _require_capacity(message: NDArray[Any], scale: Scale, modulus: int | None) -> None:

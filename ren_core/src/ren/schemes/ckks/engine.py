@@ -131,7 +131,7 @@ class PublicEngine:
 
     def rotation_keys(self, steps: Iterable[int]) -> RotationKeySet:
         """Several at once; multiples of the slot count need no key."""
-        wanted = {rotation.step_of(step) % self.num_slots for step in steps} - {0}
+        wanted = {step % self.num_slots for step in rotation.steps_of(steps)} - {0}
         return RotationKeySet({step: self.rotation_key(step) for step in wanted})
 
     @property
@@ -196,7 +196,7 @@ class PublicEngine:
 
     def plaintext(self, value: Any, level: int = 0, scale: Scale | float | None = None) -> Any:
         """Encode public data, a number (in every slot) or a vector, bound by its largest modulus. Level, scale and errors as `encode`."""
-        self.params.check_level(level)
+        level = self.params.check_level(level)
         exact = self.params.scale_at(level) if scale is None else Scale.of(scale)
         accuracy.require_value_scale(self.params, "plaintext", exact)
         if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
@@ -440,7 +440,7 @@ class Engine(PublicEngine):
 
     def rotation_keys(self, steps: Iterable[int]) -> RotationKeySet:
         """Several at once. Raises MemoryBudgetError, naming bytes and budget, before the first one is made."""
-        return self._owner.make_rotations(map(rotation.step_of, steps))
+        return self._owner.make_rotations(rotation.steps_of(steps))
 
     def generate_relinearization_key(self, level: int = 0) -> RelinearizationKey:
         """A new key that the engine does not keep, for ciphertexts at `level` and deeper."""

@@ -305,6 +305,8 @@ def divide(engine: PublicEngine, x: Ciphertext, other: Any) -> Any:
 
 
 def _reciprocal(value: Any) -> Any:
+    if not value:
+        raise ZeroDivisionError("divide: the divisor is 0, the quotient of a ciphertext by 0 does not exist")
     return 1.0 / value
 
 

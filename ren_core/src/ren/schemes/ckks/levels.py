@@ -8,6 +8,7 @@ from ren.errors import LevelExhaustedError, UnsupportedOperandError
 from ren.schemes.ckks import accuracy, alignment
 from ren.schemes.ckks.alignment import Adjustment
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
+from ren.schemes.ckks.message import integer
 from ren.schemes.ckks.parts import E, Parts, like, parts
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.scale import Scale
@@ -75,8 +76,10 @@ def settled(x: Ciphertext, rescales: int, level: int, scale: Scale) -> Ciphertex
 
 def mod_drop(engine: PublicEngine, x: E, levels: int = 1) -> E:
     """Drop `levels` primes without dividing: level + levels, same scale and message. Free."""
-    if isinstance(levels, bool) or not isinstance(levels, int) or levels < 0:
+    count = integer(levels)
+    if count is None or count < 0:
         raise UnsupportedOperandError(f"mod_drop: levels must be an int >= 0, got {levels!r}", subject="mod_drop")
+    levels = count
     if levels == 0:
         return x
     if x.level + levels > engine.params.levels:
@@ -94,6 +97,7 @@ def adjust(engine: PublicEngine, x: E, level: int, scale: Scale | None = None) -
 
     Raises LevelExhaustedError when there is no accurate way, for example to a higher scale at the same level.
     """
+    level = engine.params.check_level(level)
     target = engine.params.scale_at(level) if scale is None else Scale.of(scale)
     accuracy.require_value_scale(engine.params, "adjust", target)
     plan = alignment.adjustment(engine.params, x.level, x.scale, level, target)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ren.errors import EncodingError, LevelMismatchError
 from ren.schemes.ckks import alignment, evaluator, levels, rotation
 from ren.schemes.ckks.ciphertext import Ciphertext
+from ren.schemes.ckks.encoder import check_extent
 from ren.schemes.ckks.keys import EvaluationKeySet
 from ren.schemes.ckks.parts import bound_product
 from ren.schemes.ckks.plaintext import Plaintext
@@ -110,8 +111,8 @@ def prepare(
 
     A scale that is that of a product without its rescale prepares for the level and scale after it.
     """
-    engine.params.check_level(level)
-    slots = engine.num_slots if slots is None else slots
+    level = engine.params.check_level(level)
+    slots = check_extent(slots, engine.params.n)
     scale = engine.params.scale_at(level) if scale is None else scale
     m = np.asarray(matrix)
     if m.ndim != 2 or not 1 <= m.shape[0] <= slots or not 1 <= m.shape[1] <= slots:

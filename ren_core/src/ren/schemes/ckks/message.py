@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,16 @@ def as_message(values: Any, *, slots: int, msg_bound: float | None = None) -> Me
         )
     _check_values(array, math.inf if msg_bound is None else float(msg_bound))
     return array
+
+
+def integer(value: Any) -> int | None:
+    """An int from any integer type (bool is none), None for everything else."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    try:
+        return index(value)
+    except TypeError:  # an array of floats, or of several elements
+        return None
 
 
 def largest_modulus(message: Message) -> float:
@@ -140,7 +151,7 @@ def _check_values(message: Message, asked: float) -> None:
     raise EncodingError(
         f"values[{i}] is {_show(message[i])}: its modulus exceeds msg_bound={asked!r}",
         subject="values",
-        hint=f"The largest modulus is {largest:.6g}: scale the message down or pass a larger msg_bound",
+        hint=f"The largest modulus is {largest!r}: scale the message down or pass a larger msg_bound",
     )
 
 

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.engine.capture import current, outside_capture
-from ren.errors import CapacityError, EncodingError, ImaginaryPartWarning, UnsupportedOperandError
+from ren.errors import (
+    CapacityError,
+    EncodingError,
+    ImaginaryPartWarning,
+    LevelMismatchError,
+    UnsupportedOperandError,
+)
 from ren.poly import Poly
 from ren.schemes.ckks import accuracy, encryption
 from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
@@ -20,7 +26,7 @@ from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
 from ren.schemes.ckks.encoder import check_extent, decode_lifted, decode_poly, encode_to_integers
 from ren.schemes.ckks.keys import PublicKey, SecretKey
-from ren.schemes.ckks.message import as_message, largest_modulus
+from ren.schemes.ckks.message import as_message, integer, largest_modulus
 from ren.schemes.ckks.plaintext import Plaintext, as_number
 from ren.schemes.ckks.scale import Scale
 
@@ -41,7 +47,7 @@ def encode(
 ) -> Plaintext | PlaintextBatch:
     """See `PublicEngine.encode`. msg_bound None: the capacity of the level, which `encrypt_message` uses."""
     params = engine.params
-    params.check_level(level)
+    level = params.check_level(level)
     exact = params.scale_at(level) if scale is None else Scale.of(scale)
     accuracy.require_value_scale(params, "encode", exact)
     if getattr(values, "ndim", 1) > 1 or (
@@ -144,6 +150,12 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     if not isinstance(x, (Ciphertext, CiphertextProduct)):
         raise UnsupportedOperandError(f"decrypt: needs a Ciphertext, got {type(x).__name__}", subject="decrypt")
     require_key(secret.key_id, x.key_id, "decrypt", "the ciphertext")
+    if x.b.ring != engine.params.ring_at(x.level):
+        raise LevelMismatchError(
+            f"decrypt: the ciphertext says level {x.level}, its polynomials have {x.b.ring.limbs} of {engine.params.levels + 1} primes",
+            subject="decrypt",
+            hint="Use ckks.mod_drop and the other operations on whole ciphertexts",
+        )
     x.realize()
     if not x.a.limbs(0, 1).residues().any():
         warn_transparent("decrypt")
@@ -161,12 +173,13 @@ def decode(
 ) -> NDArray[Any]:
     """See `PublicEngine.decode`."""
     if round_bits is not None:
-        if isinstance(round_bits, bool) or not isinstance(round_bits, int) or not -1000 <= round_bits <= 1000:
+        bits = integer(round_bits)
+        if bits is None or not -1000 <= bits <= 1000:
             raise EncodingError(
                 f"decode: round_bits must be an int from -1000 to 1000, got {round_bits!r}", subject="round_bits"
             )
         values = decode(engine, plaintext, length, is_real, None)
-        return np.round(values * 2.0**round_bits) * 2.0**-round_bits
+        return np.round(values * 2.0**bits) * 2.0**-bits
     if isinstance(plaintext, PlaintextBatch):
         rows = [decode(engine, p, length, is_real, None) for p in plaintext.plaintexts]
         return np.array(rows).reshape(plaintext.shape + rows[0].shape if rows else (*plaintext.shape, 0))
@@ -177,8 +190,8 @@ def decode(
             hint="Decrypt first: decode(decrypt(ciphertext))",
         )
     slots = engine.num_slots if plaintext.poly is None else plaintext.slots
-    count = slots if length is None else length
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= slots:
+    count = slots if length is None else integer(length)
+    if count is None or not 1 <= count <= slots:
         raise EncodingError(f"decode: length must be 1 to {slots}, got {length!r}", subject="length")
     if plaintext.poly is None or plaintext.scale is None:
         return np.full(count, plaintext.value)

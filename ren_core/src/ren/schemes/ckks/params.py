@@ -11,6 +11,7 @@ from typing import Any
 
 from ren.errors import FormatError, ParameterError
 from ren.ring import RingSpec
+from ren.schemes.ckks.message import integer
 from ren.schemes.ckks.prime_chain import SPECIAL_MARGIN_BITS, largest_digit
 from ren.schemes.ckks.scale import Scale
 from ren.schemes.ckks.security import MAX_MODULUS_BITS, SECURITY_BITS, is_secure, require_secure
@@ -48,6 +49,10 @@ class CKKSParams:
     def __post_init__(self) -> None:
         object.__setattr__(self, "chain", tuple(int(q) for q in self.chain))
         object.__setattr__(self, "special", tuple(int(q) for q in self.special))
+        for name in ("n", "alpha", "scale_bits"):
+            value = integer(getattr(self, name))
+            if value is not None:
+                object.__setattr__(self, name, value)
         ring = RingSpec(self.n, self.chain + self.special)  # checks n, primality, q = 1 mod 2n, distinctness
         if self.n < 8:
             raise ParameterError(f"n must be at least 8, got {self.n}", subject="n", hint="Use n=8 or more")
@@ -201,10 +206,12 @@ class CKKSParams:
         self.check_level(level)
         return -(-(len(self.chain) - level) // self.alpha)
 
-    def check_level(self, level: int) -> None:
-        """Raise ParameterError unless 0 <= level <= levels."""
-        if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level <= self.levels:
+    def check_level(self, level: Any) -> int:
+        """`level` (any integer type) as an int. Raises ParameterError unless 0 <= level <= levels."""
+        found = level if type(level) is int else integer(level)
+        if found is None or not 0 <= found <= self.levels:
             raise ParameterError(f"level must be 0 to {self.levels}, got {level!r}", subject="level")
+        return found
 
     # -- scales ------------------------------------------------------------------------------------------------------
 

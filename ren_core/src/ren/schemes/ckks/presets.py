@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
+from typing import Any
 
 from ren.errors import ParameterError
 from ren.schemes.ckks import prime_chain
+from ren.schemes.ckks.message import integer
 from ren.schemes.ckks.noise import chain_of_products
 from ren.schemes.ckks.params import MAX_SCALE_BITS, CKKSParams, check_scale_bits
 from ren.schemes.ckks.security import MAX_MODULUS_BITS, check_security_level
@@ -24,6 +26,7 @@ def build(
     cls: type[CKKSParams], *, n: int, levels: int, scale_bits: int, alpha: int | None, sigma: str, toy: bool, name: str
 ) -> CKKSParams:
     """See `CKKSParams.build`."""
+    n, levels, scale_bits = map(_plain, (n, levels, scale_bits))
     if isinstance(n, bool) or not isinstance(n, int) or n < 8 or n > 1 << 17 or n & (n - 1):
         raise ParameterError(f"n must be a power of two, 8 to 2^17, got {n!r}", subject="n")
     if isinstance(levels, bool) or not isinstance(levels, int) or not 0 <= levels <= 200:
@@ -58,6 +61,12 @@ def build(
             hint=_remedy(n, levels, scale_bits, largest),
         )
     return cls(n, chain, choice.special, choice.alpha, scale_bits, sigma, toy, name)
+
+
+def _plain(value: Any) -> Any:
+    """An int for any integer type; everything else as it is, for the checks to name."""
+    found = integer(value)
+    return value if found is None else found
 
 
 def _remedy(n: int, levels: int, scale_bits: int, largest: int) -> str:
@@ -105,6 +114,7 @@ def preset(name: str) -> CKKSParams:
 def for_(*, depth: int, precision_bits: int, slots: int | None, security: int) -> CKKSParams:
     """See `CKKSParams.for_`."""
     check_security_level(security)
+    depth, precision_bits, slots = map(_plain, (depth, precision_bits, slots))
     if isinstance(depth, bool) or not isinstance(depth, int) or not 0 <= depth <= 200:
         raise ParameterError(f"depth must be an int, 0 to 200, got {depth!r}", subject="depth")
     if isinstance(precision_bits, bool) or not isinstance(precision_bits, int) or not 1 <= precision_bits <= 45:

@@ -38,7 +38,7 @@ def rotate_many(
     All keys are looked up before any work, so a missing one leaves nothing half done.
     """
     require_ciphertext(x, "rotate")
-    normalised = [step_of(k) % x.slots for k in steps]
+    normalised = [step % x.slots for step in steps_of(steps)]
     found = {step: rotation_key(engine, x, step, keys) for step in dict.fromkeys(normalised) if step}
     if not found:
         return [x] * len(normalised)
@@ -87,6 +87,19 @@ def step_of(k: Any) -> int:
     if isinstance(k, bool) or not hasattr(k, "__index__"):
         raise UnsupportedOperandError(f"rotate: the step must be an int, got {type(k).__name__}", subject="rotate")
     return int(k)
+
+
+def steps_of(steps: Any) -> list[int]:
+    """Several steps as ints. Raises UnsupportedOperandError (a TypeError) for what is no collection of ints."""
+    try:
+        found = list(steps)
+    except TypeError:
+        raise UnsupportedOperandError(
+            f"rotate: steps must be a collection of ints, got {type(steps).__name__}",
+            subject="rotate",
+            hint="Write [k] for a single step",
+        ) from None
+    return [step_of(k) for k in found]
 
 
 def require_ciphertext(x: Any, operation: str) -> None:

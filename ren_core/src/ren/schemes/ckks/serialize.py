@@ -43,6 +43,7 @@ from ren.errors import (
     ParametersMismatchError,
     SecretExportError,
     TruncatedDataError,
+    UnsupportedOperandError,
     WrongKindError,
 )
 
@@ -139,7 +140,14 @@ def read_record(
     kind, fingerprint, key_id: what must be there (None: anything). Raises NotRenDataError, FormatVersionError, WrongKindError, ParametersMismatchError,
     KeyMismatchError, DataTooLargeError, TruncatedDataError, ChecksumError, or FormatError for an inconsistent inside; all are ValueErrors.
     """
-    view = memoryview(data).cast("B")
+    try:
+        view = memoryview(data).cast("B")
+    except TypeError:
+        raise UnsupportedOperandError(
+            f"stored data are bytes, got {type(data).__name__}",
+            subject="data",
+            hint="Open files in binary mode; text does not hold them",
+        ) from None
     head = _read_header(
         view[:HEADER_BYTES], view.nbytes, kind=kind, fingerprint=fingerprint, key_id=key_id, max_bytes=max_bytes
     )
