@@ -45,8 +45,16 @@ class JitApi:
         * `maxsize=16`: plans kept, least recently used dropped; None for no bound.
         * `validate=False`: with True, each call compares every unit with the reference backend.
 
+        Besides the arguments, a plan depends on what the function's own code names: globals, closure variables, and attributes of
+        `self`, of arguments and of other objects, classes and modules it names. A Poly among them is an input; numbers, strings,
+        containers, dataclasses and arrays (up to 1 MiB) are compared by value at each call, functions and larger arrays by
+        identity, other objects by identity and named attributes. A change captures again, except of what the function itself
+        changes (a counter, a log). Not seen: state read inside helper functions, methods and properties, items of larger arrays,
+        iterators and random generators that are named, files and other resources. Pass those as arguments.
+
         Results are new objects with fresh memory at each call. Raises RuntimeError with the documented texts for a call without a
-        Poly argument, a changed scalar, `realize` or randomness inside, nesting, and a result without a Poly.
+        Poly argument, a changed scalar, `realize` or randomness inside, nesting, and a result without a Poly; UnsupportedOperandError for
+        an argument whose changes cannot be seen (an iterator, a random generator) or that contains itself.
         """
         from ren.engine.jit import JitFunction
         from ren.engine.jit_options import JitOptions
