@@ -79,6 +79,17 @@ def test_relinearization_that_is_used_twice_is_carried_out_once_by_itself(engine
     check(engine, b.program(total), X * X + np.roll(X * X, 3), X, Y)
 
 
+def test_products_may_wait_for_their_rescale(engine: Any) -> None:
+    """A fourth power formed before any rescale: the engine keeps the state that inference says."""
+    b = ProgramBuilder(x=encrypted())
+    square = b("ren.ckks.relinearize", b("ren.ckks.square", b("ren.ckks.to_ntt", b["x"])))
+    out = b("ren.ckks.relinearize", b("ren.ckks.multiply", square, square))
+    for _ in range(3):
+        out = b("ren.ckks.rescale", out)
+    result = check(engine, b.program(out), X**4, X)
+    assert result.level == 3
+
+
 def test_negate_and_domains(engine: Any) -> None:
     b = ProgramBuilder(x=encrypted())
     out = b("ren.ckks.from_ntt", b("ren.ckks.to_ntt", b("ren.ckks.negate", b["x"])))

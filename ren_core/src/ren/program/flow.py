@@ -206,13 +206,11 @@ def _check_capacity(flow: Flow, op: Operation, state: EncryptedState, params: CK
         flow.problems.append(FlowProblem("scale-too-small", message, op))
         return
     limit = capacity(params.ring_at(state.level).modulus, scale)
-    if state.bound is not None and state.bound > limit:
+    if limit < 1:
+        message = f"level {state.level} at scale 2^{scale.log2:.1f} holds values up to {limit:.3g} only: rescale first"
+        flow.problems.append(FlowProblem("over-capacity", message, op))
+    elif state.bound is not None and state.bound > limit:
         message = (
             f"slots may reach {state.bound:.3g}, level {state.level} at scale 2^{scale.log2:.1f} holds {limit:.3g}"
         )
         flow.problems.append(FlowProblem("possible-overflow", message, op))
-    elif state.bound is None and limit < 1:
-        message = (
-            f"level {state.level} at scale 2^{scale.log2:.1f} holds only {limit:.3g}: rescale first, or promise a bound"
-        )
-        flow.problems.append(FlowProblem("over-capacity", message, op))
