@@ -2,6 +2,7 @@
 
 import array
 import collections
+import copy
 import types
 from dataclasses import dataclass
 
@@ -309,6 +310,7 @@ def test_arguments_that_change_in_place_are_noticed(value, change):
     def f(x, v):
         return x + 1
 
+    value = copy.deepcopy(value)
     shown = repr(value)
     f(P(1), value)
     f(P(1), value)
