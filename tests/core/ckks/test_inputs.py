@@ -100,3 +100,27 @@ def test_another_engine_of_the_key_may_go_first(new_engine: Callable[..., ckks.E
     del second
     gc.collect()
     np.testing.assert_allclose(engine.decode(engine.decrypt(x * x), 2), [0.25, 0.0625], atol=1e-8)
+
+
+def test_plaintexts_meet_numbers_and_each_other(lab: Any) -> None:
+    x = lab.encrypt()
+    half, third = ckks.Plaintext.const(0.5), ckks.Plaintext.const(1 / 3)
+    for constant, value in (
+        (half + 1, 1.5),
+        (1 - half, 0.5),
+        (half * third, 0.5 / 3),
+        (half - third, 0.5 - 1 / 3),
+        (-half, -0.5),
+        (np.float32(2) * half, 1.0),
+        (ckks.Plaintext.const(3) * 2, 6),
+    ):
+        assert isinstance(constant, ckks.Plaintext) and constant.value == value and type(constant.value) is type(value)
+        _close(x.ct * constant, x.exact * value)
+    with pytest.raises(EncodingError, match="not finite"):
+        ckks.Plaintext.const(1e308) * 10.0
+    p = ckks.encode(x.exact)
+    for attempt in (lambda: p + 1, lambda: 2 * p, lambda: p + p, lambda: half * p, lambda: x.exact * p, lambda: -p):
+        with pytest.raises(UnsupportedOperandError, match="encoded plaintexts combine with ciphertexts"):
+            attempt()
+    _close(x.ct + p, 2 * x.exact)
+    _close(p - x.ct, 0 * x.exact)

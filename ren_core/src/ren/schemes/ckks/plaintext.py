@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +22,14 @@ class Plaintext:
 
     poly: over the chain at `level`, NTT domain; None for a constant. bound: no slot is larger in absolute value. params_id: fingerprint of the parameters. Realized outside a capture.
 
+    Plaintexts are compared by identity. Constants combine with numbers and with each other; what is encoded combines with ciphertexts only, so compute on
+    public arrays before encoding them.
+
     `Plaintext.const(v)` needs no context. Its value may change between calls of a jitted function without a new plan.
     """
 
+    #: NumPy hands `array * plaintext` over to us instead of looping over the elements.
+    __array_ufunc__ = None
     poly: Poly | None
     level: int
     scale: Scale | None
@@ -74,21 +81,49 @@ class Plaintext:
             )
         return self.value
 
+    def _combined(self, other: Any, operation: str, f: Callable[[Any, Any], Any]) -> Any:
+        """f of two constants, or of a constant and a number; NotImplemented for operands that bring operators of their own (ciphertexts)."""
+        if not isinstance(other, (Plaintext, int, float, complex, Deferred, list, tuple)) and not hasattr(
+            other, "__array__"
+        ):
+            return NotImplemented
+        constant = other.value if isinstance(other, Plaintext) and other.poly is None else other
+        if getattr(constant, "ndim", None) == 0:
+            constant = as_number(constant)
+        if self.poly is not None or not isinstance(constant, (int, float, complex, Deferred)):
+            raise UnsupportedOperandError(
+                f"{operation}: encoded plaintexts combine with ciphertexts, and Plaintext.const with numbers too; got {self!r} and {type(other).__name__}",
+                subject=operation,
+                hint="Combine the numbers before you encode them",
+            )
+        return Plaintext.const(deferred_call(f, self.value, constant))
+
     def __mul__(self, other: Any) -> Any:
-        return other * self._integer("multiply") if isinstance(other, Poly) else NotImplemented
+        if isinstance(other, Poly):
+            return other * self._integer("multiply")
+        return self._combined(other, "multiply", operator.mul)
 
     __rmul__ = __mul__
 
     def __add__(self, other: Any) -> Any:
-        return other + self._integer("add") if isinstance(other, Poly) else NotImplemented
+        if isinstance(other, Poly):
+            return other + self._integer("add")
+        return self._combined(other, "add", operator.add)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._integer("subtract") - other if isinstance(other, Poly) else NotImplemented
+        if isinstance(other, Poly):
+            return self._integer("subtract") - other
+        return self._combined(other, "subtract", operator.sub)
 
     def __rsub__(self, other: Any) -> Any:
-        return other - self._integer("subtract") if isinstance(other, Poly) else NotImplemented
+        if isinstance(other, Poly):
+            return other - self._integer("subtract")
+        return self._combined(other, "subtract", lambda a, b: b - a)
+
+    def __neg__(self) -> Any:
+        return self._combined(-1, "negate", operator.mul)
 
     def __repr__(self) -> str:
         if self.poly is None or self.scale is None:
