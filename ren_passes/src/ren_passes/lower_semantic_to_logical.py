@@ -9,6 +9,7 @@ from typing import Any
 from ren.program import PassResult, Program, RuleError
 from ren.program.dialect import infer, row_named
 from ren.program.edit import operands
+from ren.program.inference import sync_function_type
 from ren.program.types import role_of
 from xdsl.ir import Operation
 
@@ -34,6 +35,10 @@ class LowerSemanticToLogicalPass:
             if op.name.startswith(_PREFIX):
                 work.matched += 1
                 self._lower(op, work)
+        for function in program.functions:
+            # Text written by hand may declare less of a result than is known by now.
+            if sync_function_type(function):
+                work.edit.touch(function)
         return work.result(program)
 
     def _lower(self, op: Operation, work: Work) -> None:
