@@ -55,6 +55,10 @@ def roll(e: Emitter, input: Any, shifts: Any, dims: Any = None) -> SSAValue:
 
 
 def _rolled(e: Emitter, x: SSAValue, shift: int, dimension: int | None) -> SSAValue:
+    shape = e.layout(x).shape
+    if shape is not None:
+        length = math.prod(shape) if dimension is None else shape[dimension]
+        shift = shift % length if shift >= 0 else -(-shift % length)
     if shift == 0:
         return x
     return e.build("ren.semantic.roll", [x], {"shift": shift} | ({} if dimension is None else {"dimension": dimension}))

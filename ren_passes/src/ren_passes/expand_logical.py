@@ -9,6 +9,7 @@ from typing import Any
 from ren.program import PassResult, Program, RuleError, row_of
 from ren.program.dialect import infer
 from ren.program.edit import operands
+from ren.program.inference import sync_function_type
 from ren.program.layout import LayoutError
 from xdsl.ir import Operation, SSAValue
 
@@ -49,6 +50,10 @@ class ExpandLogicalPass:
             if op.name in _NAMES:
                 work.matched += 1
                 self._expand(op, work)
+        for function in program.functions:
+            # An expansion may be the operand itself, whose type says more.
+            if sync_function_type(function):
+                work.edit.touch(function)
         return work.result(program)
 
     def _expand(self, op: Operation, work: Work) -> None:

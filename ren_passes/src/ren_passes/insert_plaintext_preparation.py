@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from ren.program import PassResult, Program, RuleError, infer_function
+from ren.program import PassResult, Program, RuleError
 from ren.program.edit import operands
 from ren.program.types import role_of
 from xdsl.ir import Operation
@@ -50,10 +50,6 @@ class InsertPlaintextPreparationPass:
             if use is not None and MARK not in op.properties and not takes_integer(op):
                 work.matched += 1
                 self._prepare(op, use, work)
-        if work.transformed:
-            # A number is encoded with zeros in the padding, so a product may know more of its padding than it did.
-            for function in program.functions:
-                infer_function(function, report=lambda op, error: None, stages=frozenset({"logical"}))
         return work.result(program)
 
     def _prepare(self, op: Operation, use: str, work: Work) -> None:
