@@ -14,14 +14,14 @@ DEVICES = [ASKED] if ASKED else ["reference", "cpu"]
 def pytest_generate_tests(metafunc):
     if metafunc.module.__name__.rpartition(".")[2] != "test_document":
         metafunc.fixturenames.append("replay_device")
-        metafunc.parametrize("replay_device", DEVICES, scope="module")
+        metafunc.parametrize("replay_device", DEVICES)
 
 
 @pytest.fixture(autouse=True)
 def _device(request, monkeypatch):
-    if "replay_device" not in request.fixturenames:
+    device = getattr(request.node, "callspec", None) and request.node.callspec.params.get("replay_device")
+    if device is None:
         return
-    device = request.getfixturevalue("replay_device")
     try:
         known = facts(device)
     except BackendUnavailableError as error:

@@ -459,3 +459,7 @@ def test_a_child_forked_while_another_thread_holds_a_lock_can_replay():
     thread.join()
     _, status = os.waitpid(child, 0)
     assert status == 0
+
+
+def test_these_tests_run_on_the_backend_they_name(request):
+    assert P(1).device == request.node.callspec.params["replay_device"]
