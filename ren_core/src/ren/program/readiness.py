@@ -177,14 +177,24 @@ class _Handlers:
     def __init__(self, space: Mapping[Any, Any]) -> None:
         self._extension = _mapping(space, "handlers")
         self._torch = _mapping(space, "torch_handlers")
-        self._plugins: dict[str, bool] = {}
+        self._plugins: dict[str, str | None] = {}
 
-    def extension(self, name: str) -> bool:
+    def problem(self, name: str) -> str | None:
+        """Why nothing executes an extension operation, None if something does."""
         if callable(self._extension.get(name)):
-            return True
+            return None
         if name not in self._plugins:
-            self._plugins[name] = plugin_handler(name) is not None
+            self._plugins[name] = self._ask_plugins(name)
         return self._plugins[name]
+
+    @staticmethod
+    def _ask_plugins(name: str) -> str | None:
+        try:
+            if plugin_handler(name) is not None:
+                return None
+        except Exception as error:  # noqa: BLE001 - a plugin that fails is a finding, not the end of the report
+            return f"the plugin that registered one fails with {type(error).__name__}: {error}"
+        return "no handler in workspace['handlers'], none from a plugin"
 
     def torch(self, target: str) -> bool:
         return callable(self._torch.get(target))
@@ -256,12 +266,9 @@ def _check_operation(op: Operation, problem: str | None, handlers: _Handlers, fi
     name = operation_name(op)
     row = row_of(op)
     if row is None:
-        if not handlers.extension(name):
-            findings.add(
-                "missing-handler",
-                f"nothing executes {name}: no handler in workspace['handlers'], none from a plugin",
-                op=op,
-            )
+        absent = handlers.problem(name)
+        if absent is not None:
+            findings.add("missing-handler", f"nothing executes {name}: {absent}", op=op)
         if op.regions or _xdsl.successors(op):
             findings.add("invalid-executable-graph", f"{name} has regions or successors, which are not executed", op=op)
         return
@@ -269,8 +276,8 @@ def _check_operation(op: Operation, problem: str | None, handlers: _Handlers, fi
         findings.add("invalid-executable-graph", f"{name}: {problem}", op=op)
     if row.stage in ("semantic", "logical"):
         findings.add("missing-handler", f"{name} was not lowered: run jit.default_pipeline() over the program", op=op)
-    elif row.handler is None and not handlers.extension(name):
-        findings.add("missing-handler", f"{name} needs a handler in workspace['handlers'] or from a plugin", op=op)
+    elif row.handler is None and (absent := handlers.problem(name)) is not None:
+        findings.add("missing-handler", f"nothing executes {name}: {absent}", op=op)
     pending = obligations_of(op)
     if pending:
         findings.add("pending-obligation", f"the result of {name} still has to be: {', '.join(pending)}", op=op)
