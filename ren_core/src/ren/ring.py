@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 from ren.errors import InvalidRingError
 from ren.numtheory.primes import is_prime, nearest_ntt_prime
@@ -27,13 +30,16 @@ class RingSpec:
     moduli: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        n = self.n
-        if isinstance(n, bool) or not isinstance(n, int):
-            raise InvalidRingError(f"RingSpec.n must be an int, got {n!r}", subject="n")
+        n = _integer(self.n, "n")
+        object.__setattr__(self, "n", n)
         if n < 2 or n > MAX_N or n & (n - 1):
             legal = min(max(2, 1 << max(n - 1, 1).bit_length()), MAX_N)
             raise InvalidRingError(f"RingSpec.n must be a power of two in [2, 2^17], got {n}", subject="n", hint=f"Use n={legal}")
-        object.__setattr__(self, "moduli", tuple(int(q) for q in self.moduli))
+        if isinstance(self.moduli, (str, bytes)) or not isinstance(self.moduli, Iterable):
+            raise InvalidRingError(
+                f"RingSpec.moduli must be a sequence of primes, got {self.moduli!r}", subject="moduli", hint="Write moduli=(17, 97)"
+            )
+        object.__setattr__(self, "moduli", tuple(_integer(q, f"moduli[{i}]") for i, q in enumerate(self.moduli)))
         if not self.moduli:
             raise InvalidRingError("RingSpec.moduli must name at least one prime, got ()", subject="moduli")
         seen: set[int] = set()
@@ -81,6 +87,16 @@ class RingSpec:
             h = hash((self.n, self.moduli))
             self.__dict__["_hash"] = h
         return int(h)
+
+
+def _integer(value: Any, field: str) -> int:
+    """An integer of any kind (`__index__`), NumPy's included; never a truncated float, a text or a truth value."""
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise InvalidRingError(f"RingSpec.{field} must be an int, got {value!r}", subject=field.partition("[")[0])
 
 
 _CACHE: dict[tuple[int, tuple[int, ...]], RingSpec] = {}
