@@ -128,7 +128,7 @@ def test_child_of_a_fork_is_not_stopped_by_a_lock_of_the_parent() -> None:
         ("liar", "not a Backend called 'liar'"),
         ("thing", "3, which is not a Backend"),
         ("midd", "Did you mean 'mid'"),
-        ("tpu", "no installed plugin names one. Available: absent, driverless"),
+        ("tpu", "no installed plugin names one. Registered: absent, driverless"),
     ],
 )
 def test_unusable_device_is_a_typed_error(device: str, words: str) -> None:

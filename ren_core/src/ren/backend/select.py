@@ -139,7 +139,10 @@ def _entry(name: str, asked: str) -> Entry:
     try:
         return manager().lookup(Kind.BACKEND, name)
     except (MissingPluginError, PluginConflictError) as error:
-        raise BackendUnavailableError(f"Device {name!r}{asked} is not available. {error}", subject=name) from error
+        works = ", ".join(e.name for e in manager().registry.all(Kind.BACKEND) if facts(e.name).device_works) or "none"
+        raise BackendUnavailableError(
+            f"Device {name!r}{asked} is not available. {error}", subject=name, hint=f"Devices that work here: {works}"
+        ) from error
 
 
 def _probe(entry: Entry) -> DeviceFacts:

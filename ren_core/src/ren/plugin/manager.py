@@ -82,7 +82,9 @@ class PluginManager:
 
     def absence(self, kind: Kind, name: str) -> PluginError | MissingPluginError:
         """Why there is no `name`: the exception to raise, with what exists and what to do."""
-        known = ", ".join(e.name for e in self.registry.all(kind)) or "none"
+        # A registered backend may not work here; only its probe knows.
+        known = "Registered: " if kind is Kind.BACKEND else "Available: "
+        known += ", ".join(e.name for e in self.registry.all(kind)) or "none"
         no_passes = kind is Kind.PASS and not self.registry.all(kind)
         plugin, home = _PASSES_HOME if no_passes else _HOMES.get((kind, name), (name, None))
         withheld = [self._records[i] for i in self._withheld.get((kind, name), ())]
@@ -93,7 +95,7 @@ class PluginManager:
                 r.explain() if r.state is not State.LOADED else load.explain_pending(r, kind) for r in blamed
             )
             cls = PluginConflictError if any(r.state is State.CONFLICT for r in blamed) else MissingPluginError
-            error = cls(f"There is no {kind} {name!r}. Available: {known}. {why}", subject=name)
+            error = cls(f"There is no {kind} {name!r}. {known}. {why}", subject=name)
             error.__cause__ = next((r.cause for r in blamed if r.cause is not None), None)
             return error
         close = difflib.get_close_matches(name, [e.name for e in self.registry.all(kind)], n=1)
@@ -102,7 +104,7 @@ class PluginManager:
         else:
             hint = f"Did you mean {close[0]!r}?" if close else "`ren plugins` lists what is installed"
         return MissingPluginError(
-            f"There is no {kind} {name!r}, and no installed plugin names one. Available: {known}",
+            f"There is no {kind} {name!r}, and no installed plugin names one. {known}",
             subject=name,
             hint=hint,
         )
