@@ -106,7 +106,7 @@ def build(length: int, steps: list[Any], outputs: int) -> tuple[Any, list[Any]]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,

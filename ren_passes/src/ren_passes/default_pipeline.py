@@ -79,6 +79,13 @@ PLACES: tuple[Place, ...] = (
         after=("late-rescale",),
     ),
     Place(
+        "fold-public-work",
+        "fold_public_work:FoldPublicWorkPass",
+        "clean",
+        "compute constants, share and drop calls on public data",
+        before=("eliminate-dead-values",),
+    ),
+    Place(
         "place-domains",
         "place_domains:PlaceDomainsPass",
         "optimize",
