@@ -10,7 +10,7 @@ PIP_OPTIONS := --quiet --disable-pip-version-check --no-input
 LINT := .venv-test/bin/ruff check --output-format concise .
 TYPES := .venv-test/bin/mypy $(SOURCES)
 # Two worker processes use two cores; library threads inside each would only wait for one another.
-PYTEST := OMP_NUM_THREADS=1 .venv-test/bin/python -m pytest -n 2
+PYTEST := OMP_NUM_THREADS=1 .venv-test/bin/python -m pytest -n 2 --durations=10
 
 # A benchmark that moves between cores measures the move.
 PINNED := $(shell command -v taskset >/dev/null 2>&1 && echo taskset -c 0)
