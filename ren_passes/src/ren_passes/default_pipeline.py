@@ -23,6 +23,14 @@ PLACES: tuple[Place, ...] = (
         "eliminate-dead-values", "eliminate_dead_values:EliminateDeadValuesPass", "clean", "remove unused pure values"
     ),
     Place(
+        "rebalance-products",
+        "rebalance_products:RebalanceProductsPass",
+        "semantic",
+        "multiply many factors in shallow trees (changes rounding)",
+        before=("lower-semantic-to-logical",),
+        default=False,
+    ),
+    Place(
         "lower-semantic-to-logical",
         "lower_semantic_to_logical:LowerSemanticToLogicalPass",
         "semantic",
