@@ -248,6 +248,29 @@ def torch_targets() -> str:
     )
 
 
+def passes() -> str:
+    """Every pass of `ren_passes` in running order, with the documentation of its class."""
+    from ren.plugin.ordering import PassPlace, Stage, order_passes
+    from ren.plugin.registry import resolve
+    from ren_passes.default_pipeline import PLACES
+
+    by_name = {p.name: p for p in PLACES}
+    order = order_passes([PassPlace(p.name, Stage(p.stage), p.after, p.before) for p in PLACES])
+    default = [n for n in order if by_name[n].default]
+    text = (
+        NOTE.format(source="ren_passes/default_pipeline.py")
+        + "# Passes\n\n`jit.default_pipeline()` runs these, in this order; passes of other plugins take their places among them:\n\n"
+        + "\n".join(f"{i}. [`{n}`](#{n})" for i, n in enumerate(default, 1))
+        + "\n\nThe others join with `jit.default_pipeline(enable=[...])`, or by name of their class, such as `jit.SvgGraphVisualizationPass(path)`.\n"
+    )
+    for name in order:
+        place = by_name[name]
+        documentation = inspect.cleandoc(resolve(f"ren_passes.{place.target}").__doc__ or "")
+        use = "default" if place.default else "on request"
+        text += f"\n## {name}\n\nStage {place.stage}, {use}: {place.summary}.\n\n{documentation}\n"
+    return text
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "program-operations.md": program_operations,
     "diagnostics.md": diagnostics,
@@ -256,6 +279,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "plugins.md": plugins,
     "operations.md": operations,
     "torch-targets.md": torch_targets,
+    "passes.md": passes,
 }
 
 
