@@ -181,20 +181,27 @@ def matmul(e: Emitter, input: Any, other: Any) -> SSAValue:
         if e.rank(a) != 1 or e.rank(b) != 1 or e.batched(a) or e.batched(b):
             raise Unsupported("a product of an encrypted matrix")
         return e.build("ren.semantic.sum", [multiply(e, a, b)])
-    if role_of(b if left else a) == "plaintext":
-        raise Unsupported("the matrix is a plaintext: declare it message()")
     if left:
-        return e.build("ren.semantic.matmul", [a, b], {"form": "right"})
+        return _by_public(e, a, b, "right")
     if e.batched(b):
         raise Unsupported("with batch axes the matrix stands on the right: x @ W.T")
-    return e.build("ren.semantic.matmul", [b, a], {"form": "linear"})
+    return _by_public(e, b, a, "linear")
+
+
+def _by_public(e: Emitter, x: SSAValue, matrix: SSAValue, form: str) -> SSAValue:
+    """The product of an encrypted vector with public data of known shape."""
+    if role_of(matrix) == "plaintext":
+        raise Unsupported("the matrix is a plaintext: declare it message(shape=...)")
+    if e.public_shape(matrix) is None:
+        raise Unsupported("the shape of the matrix is unknown: declare it message(shape=...)")
+    return e.build("ren.semantic.matmul", [x, matrix], {"form": form})
 
 
 def inner(e: Emitter, input: Any, other: Any) -> SSAValue:
     """Over the last axes of both."""
     a, b = e.value(input), e.value(other)
-    if encrypted_state(a) is not None and encrypted_state(b) is None and role_of(b) != "plaintext":
-        return e.build("ren.semantic.matmul", [a, b], {"form": "linear"})
+    if encrypted_state(a) is not None and encrypted_state(b) is None:
+        return _by_public(e, a, b, "linear")
     return matmul(e, input, other)
 
 
@@ -204,9 +211,9 @@ def _matrix_vector(e: Emitter, input: Any, vec: Any) -> SSAValue:
 
 def linear(e: Emitter, input: Any, weight: Any, bias: Any = None) -> SSAValue:
     x, w = e.value(input), e.value(weight)
-    if encrypted_state(x) is None or encrypted_state(w) is not None or role_of(w) == "plaintext":
+    if encrypted_state(x) is None or encrypted_state(w) is not None:
         raise Unsupported("the weight of a linear layer has to be public data")
-    product = e.build("ren.semantic.matmul", [x, w], {"form": "linear"})
+    product = _by_public(e, x, w, "linear")
     return product if bias is None else add(e, product, bias)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +16,11 @@ from ren.errors import (
     TraceLimitError,
     TraceRandomnessError,
     TrainingModeError,
-    UnknownShapeError,
 )
 from ren.program import location
 from ren.program.diagnostics import Diagnostic
 from ren.program.literals import LiteralError
 from ren.program.rows import RuleError
-from ren.program.states import EncryptedState
-from ren.program.types import EncryptedType, MessageType
 from torch.overrides import is_tensor_method_or_property
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue
@@ -32,39 +29,38 @@ from ren_frontend_torch import lookup, targets
 from ren_frontend_torch.emit import RANK, Emitter, Unsupported, message_type, role_of
 from ren_frontend_torch.guards import PublicWork
 from ren_frontend_torch.handles import ANSWERS, QUESTIONS, Handle, Storage
+from ren_frontend_torch.known import Known
 from ren_frontend_torch.locations import UNKNOWN, Source, user_source, variable_of
 from ren_frontend_torch.materials import Materials
 from ren_frontend_torch.meanings import MEANINGS
 
-_E = TypeVar("_E", bound=TraceError)
 _NORMALISED = frozenset(("batch_norm", "instance_norm"))
 
 
-class Tracer:
+class Tracer(Known):
     """See `call`. several: nodes that stand for a tuple -> its length."""
 
     def __init__(self, block: Block, materials: Materials, work: PublicWork, max_ops: int) -> None:
+        super().__init__()
         self.graph = fx.Graph()
         self.block = block
         self.several: dict[fx.Node, int] = {}
         self.diagnostics: dict[Diagnostic, None] = {}
-        self.refused: TraceError | None = None
         self.closed = False
-        self._values: dict[fx.Node, SSAValue] = {}
         self._parts: dict[fx.Node, list[Attribute]] = {}
         self._materials = materials
         self._material_nodes: dict[str, fx.Node] = {}
         self.work = work
         self._max_ops = max_ops
         self._count = 0
-        self._emit = Emitter(block, self._values, self._capture)
+        self._emit = Emitter(block, self.values, self._capture)
 
     # -- arguments and results ---------------------------------------------------------------------------------------
 
     def argument(self, name: str, value: SSAValue) -> Handle:
         """The handle of an argument of the entry."""
         node = self.graph.create_node("placeholder", name, (), {})
-        self._values[node] = value
+        self.values[node] = value
         return Handle.make(node, self, Storage(name))
 
     def result(self, x: Any, end: LocationAttr) -> SSAValue:
@@ -80,84 +76,7 @@ class Tracer:
         """Handles that outlive the trace refuse to be used."""
         self.closed = True
 
-    # -- what handles ask --------------------------------------------------------------------------------------------
-
-    def value(self, handle: Handle) -> SSAValue:
-        return self._values[handle.node]
-
-    def role(self, handle: Handle) -> str:
-        return role_of(self.value(handle))
-
-    def dtype(self, handle: Handle) -> torch.dtype:
-        """float64 for encrypted values, which have no dtype of their own."""
-        type_ = self.value(handle).type
-        known = type_.data.dtype if isinstance(type_, MessageType) else "float64"
-        if known is None:
-            raise self._unknown(handle, "dtype")
-        return lookup.dtype(known)
-
-    def shape(self, handle: Handle) -> tuple[int, ...]:
-        """The tensor shape. Raises UnknownShapeError when it is not declared."""
-        type_ = self.value(handle).type
-        if isinstance(type_, EncryptedType):
-            state: EncryptedState = type_.data
-            if state.batch != "any" and state.layout is not None and state.layout.shape is not None:
-                return state.layout.shape
-        elif isinstance(type_, MessageType) and type_.data.shape is not None:
-            return type_.data.shape
-        raise self._unknown(handle, "shape")
-
-    def rank(self, handle: Handle) -> int:
-        type_ = self.value(handle).type
-        if (
-            isinstance(type_, EncryptedType)
-            and type_.data.batch != "any"
-            and type_.data.layout is not None
-            and type_.data.layout.shape is None
-        ):
-            return 1
-        return len(self.shape(handle))
-
-    def axis(self, handle: Handle, dim: int) -> int:
-        """The length of one axis. Axes counted from the end are known below batch axes too."""
-        type_ = self.value(handle).type
-        if isinstance(type_, EncryptedType) and type_.data.layout is not None and type_.data.layout.shape is not None:
-            shape = type_.data.layout.shape
-            if -len(shape) <= dim < 0:
-                return shape[dim]
-        return self.shape(handle)[dim]
-
-    def _unknown(self, handle: Handle, what: str) -> TraceError:
-        hint = {
-            "encrypted": "Declare encrypted(slots=n), or pass the number as static(n)",
-            "plaintext": "Pass the number as static(n)",
-        }.get(self.role(handle), "Declare message(shape=...), or pass the number as static(n)")
-        file, line = user_source()
-        name = variable_of(handle)
-        subject = f"{self.role(handle)} value" if name is None else f"{self.role(handle)} value {name!r}"
-        return self.refusal(
-            UnknownShapeError(
-                f"the {what} of the {subject} is not known while tracing",
-                subject=name,
-                hint=hint,
-                file=file,
-                line=line,
-                variable=name,
-            )
-        )
-
-    # -- refusals ----------------------------------------------------------------------------------------------------
-
-    def refusal(self, error: _E) -> _E:
-        """Remember a refusal, so that it counts even if the traced function catches it."""
-        if self.refused is None:
-            self.refused = error
-        return error
-
-    def refusal_here(self, kind: type[_E], what: str, hint: str) -> _E:
-        """A refusal at the user's current line."""
-        file, line = user_source()
-        return self.refusal(kind(f"{what} is not supported on traced values", hint=hint, file=file, line=line))
+    # -- changes in place ---------------------------------------------------------------------------------------------
 
     def check_in_place(self, handle: Handle) -> None:
         """Raises InPlaceError when other handles share the memory of this one; reports a change of an argument."""
@@ -406,10 +325,10 @@ class Tracer:
             parts = []
             for i, value in enumerate(found):
                 part = self.graph.create_node("call_function", operator.getitem, (node, i), {})
-                self._values[part] = value
+                self.values[part] = value
                 parts.append(Handle.make(part, self, self._memory(handles, fresh)))
             return tuple(parts)
-        self._values[node] = found
+        self.values[node] = found
         if found.name_hint is None and found.owner is not self.block:
             found.name_hint = node.name
         return Handle.make(node, self, self._memory(handles, fresh))
@@ -435,7 +354,7 @@ class Tracer:
         for handle in handles:
             if handle.tracer is not self:
                 raise self.refusal_here(TraceError, "mixing the values of two traces", "Trace one function at a time")
-            found = role_of(self._values[handle.node])
+            found = role_of(self.values[handle.node])
             if RANK[found] > RANK[role]:
                 role = found
         return role, handles
