@@ -1,0 +1,107 @@
+"""Programs that a comparable system reported as runnable and then failed on, computed wrong, or could not trace: right here, or refused with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from ren import jit
+from ren.errors import ProgramInputError, ProgramNotReadyError, ProgramRunError
+from test_run import assert_close, lowered, revealed, run
+
+HERE = Path(__file__).name
+SLOTS = 64
+FULL = torch.linspace(-1, 1, SLOTS, dtype=torch.float64)
+
+
+def refused(engine: Any, function: Any, **roles: Any) -> Any:
+    """The errors of readiness after the default pipeline; each names a line of this file or an input."""
+    captured = jit.trace(function, inputs=roles)
+    program, workspace = lowered(captured, engine)
+    report = program.readiness(workspace)
+    assert not report.runnable
+    with pytest.raises(ProgramNotReadyError) as caught:
+        program.run(*([FULL] * len(roles)), workspace=workspace)
+    assert len(caught.value.report.errors) == len(report.errors)
+    assert all(d.file is None or Path(d.file).name == HERE for d in report.errors)
+    return report.errors
+
+
+def chebyshev(x: Any, times: int) -> Any:
+    for _ in range(times):
+        x = 2 * x * x - 1
+    return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x + x,
+        lambda x: 2 * x + x,
+        lambda x: 2 * x * x - 1,
+        lambda x: (x * x) * 0.5 + (x * 0.25) * x,
+        lambda x: x * x + 2 * x,
+        lambda x: chebyshev(x, 6),
+        lambda x: x**2 + x**3 * x - x * 0.5 + 1,
+        lambda x: torch.roll(x, SLOTS - 1, -1),
+        lambda x: torch.roll(x, -3 * SLOTS - 1),
+        lambda x: (x - x.mean()) ** 2,
+    ],
+)
+def test_mixed_depths_and_far_rolls(function: Any, engine: Any) -> None:
+    captured = jit.trace(function, inputs={"x": jit.encrypted()})
+    assert_close(run(engine, captured, FULL), function(FULL))
+
+
+def test_a_roll_stays_inside_the_declared_slots(engine: Any) -> None:
+    x = FULL[:32]
+    for slots, value in ((32, x), (5, x[:5])):
+        captured = jit.trace(lambda x: torch.roll(x, 3, -1) + x, inputs={"x": jit.encrypted(slots=slots)})
+        assert_close(run(engine, captured, value), torch.roll(value, 3) + value)
+
+
+def test_depth_exhaustion_is_said_before_anything_runs(engine: Any) -> None:
+    found = refused(engine, lambda x: chebyshev(x, 7), x=jit.encrypted())
+    assert {d.code for d in found} == {"level-exhausted"}
+    found = refused(engine, lambda x: x + 1, x=jit.encrypted(level=9))
+    assert "level-exhausted" in {d.code for d in found}
+
+
+def test_results_are_arguments_of_other_programs(engine: Any) -> None:
+    first = jit.trace(lambda x: x * x, inputs={"x": jit.encrypted()})
+    program, workspace = lowered(first, engine)
+    square = program.run(FULL, workspace=workspace)
+    for scale in (None, square.scale):
+        second = jit.trace(lambda x: x * x, inputs={"x": jit.encrypted(level=square.level, scale=scale)})
+        program, workspace = lowered(second, engine)
+        assert_close(revealed(engine, program.run(square, workspace=workspace)), FULL**4)
+    with pytest.raises(ProgramInputError, match="level 0 is declared"):
+        program, workspace = lowered(first, engine)
+        program.run(square, workspace=workspace)
+
+
+def test_short_public_data_is_never_padded_silently(engine: Any) -> None:
+    captured = jit.trace(lambda x, w: x * w, inputs={"x": jit.encrypted(), "w": jit.message()})
+    program, workspace = lowered(captured, engine)
+    with pytest.raises(ProgramRunError, match=rf"{HERE}:\d+"):
+        program.run(FULL, torch.ones(4, dtype=torch.float64), workspace=workspace)
+    assert_close(revealed(engine, program.run(FULL, FULL, workspace=workspace)), FULL * FULL)
+
+
+def test_static_none(engine: Any) -> None:
+    captured = jit.trace(lambda x, y: x if y is None else x + y, inputs={"x": jit.encrypted(), "y": jit.static(None)})
+    assert_close(run(engine, captured, FULL), FULL)
+
+
+def test_all_problems_in_one_report(engine: Any) -> None:
+    def many(x: Any, y: Any) -> Any:
+        a = torch.sin(x)
+        b = chebyshev(y, 8)
+        return a + x, b, torch.sort(y)
+
+    found = refused(engine, many, x=jit.encrypted(), y=jit.encrypted())
+    codes = [d.code for d in found]
+    assert codes.count("missing-torch-handler") == 2
+    assert "level-exhausted" in codes
