@@ -60,7 +60,7 @@ def test_whole_order() -> None:
 
 
 def test_reports_in_order_and_the_same_workspace() -> None:
-    """J12: object keys and callables in the workspace are nobody's business; the source is untouched."""
+    """Object keys and callables in the workspace are nobody's business; the source is untouched."""
     key = object()
     space = Workspace({key: print, "mine": [1]})
     source = binary("multiply", x=encrypted(), y=encrypted())
@@ -73,7 +73,6 @@ def test_reports_in_order_and_the_same_workspace() -> None:
 
 
 def test_other_functions_are_visited_too() -> None:
-    """J14."""
     body = '    %a = "ren.semantic.add"(%x, %x) : (!ren.encrypted, !ren.encrypted) -> !ren.encrypted'
     text = module_text(
         "\n".join(
@@ -85,7 +84,6 @@ def test_other_functions_are_visited_too() -> None:
 
 
 def test_product_of_ciphertexts() -> None:
-    """J15."""
     result = lowering().run(binary("multiply", x=encrypted(), y=encrypted()))
     assert names(result.program) == [
         "ren.ckks.to_ntt",
@@ -103,14 +101,12 @@ def test_square_as_a_product_has_two_transitions() -> None:
 
 
 def test_sum_with_a_message() -> None:
-    """J16."""
     result = lowering().run(binary("add", x=encrypted(), w=message())).program
     assert names(result) == ["ren.ckks.prepare.add.message", "ren.ckks.add_plaintext"]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_product_with_a_message(swapped: bool) -> None:
-    """J17."""
     inputs: dict[str, Any] = {"x": encrypted(), "w": message()}
     source = binary("multiply", **(dict(reversed(inputs.items())) if swapped else inputs))
     assert names(lowering().run(source).program) == [
@@ -123,7 +119,7 @@ def test_product_with_a_message(swapped: bool) -> None:
 
 
 def test_a_pass_that_breaks_the_module_is_named() -> None:
-    """J19: the fault is found right behind the pass."""
+    """The fault is found right behind the pass."""
 
     @dataclass(frozen=True)
     class Breaks:
@@ -144,7 +140,7 @@ def test_a_pass_that_breaks_the_module_is_named() -> None:
 
 
 def test_a_foreign_type_is_never_taken_for_a_message() -> None:
-    """J22: its operation stays, with everything around it lowered."""
+    """Its operation stays, with everything around it lowered."""
     body = """    %t = "vendor.make"() : () -> !vendor.tensor
     %u = "vendor.scale"(%x, %t) : (!ren.encrypted, !vendor.tensor) -> !ren.encrypted
     %a = "ren.semantic.add"(%u, %x) : (!ren.encrypted, !ren.encrypted) -> !ren.encrypted"""
@@ -156,7 +152,7 @@ def test_a_foreign_type_is_never_taken_for_a_message() -> None:
 
 
 def test_scalar_is_encoded_at_the_scale_of_its_level() -> None:
-    """J23: `secret * 0.5`."""
+    """`secret * 0.5`."""
     b = ProgramBuilder(x=encrypted())
     source = b.program(b("ren.semantic.multiply", b["x"], b.constant(0.5)))
     text = lowering().run(source).program.to_text()
@@ -253,7 +249,7 @@ def test_division_by_zero_is_refused() -> None:
 
 
 def test_dead_code_keeps_effects() -> None:
-    """J21, and what the counters say."""
+    """What the counters say."""
     body = """    %a = "ren.semantic.negate"(%x) : (!ren.encrypted) -> !ren.encrypted
     %b = "ren.semantic.negate"(%a) : (!ren.encrypted) -> !ren.encrypted
     "vendor.log"(%x) : (!ren.encrypted) -> ()

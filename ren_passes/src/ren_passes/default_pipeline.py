@@ -121,6 +121,20 @@ PLACES: tuple[Place, ...] = (
         after=("merge-equal-values",),
     ),
     Place(
+        "validate-cipher-states",
+        "validate_cipher_states:ValidateCipherStatesPass",
+        "validate",
+        "stop at contradicting levels, scales and layouts",
+        default=False,
+    ),
+    Place(
+        "validate-executable-graph",
+        "validate_executable_graph:ValidateExecutableGraphPass",
+        "validate",
+        "stop at programs that could never run",
+        default=False,
+    ),
+    Place(
         "visualize-svg",
         "visualize_svg:SvgGraphVisualizationPass",
         "report",
