@@ -50,11 +50,11 @@ def test_whole_order() -> None:
         "expand-logical",
         *LOWERING[2:],
         "align-levels",
+        "place-domains",
+        "merge-equal-values",
         "late-rescale",
         "late-relinearization",
         "encode-plaintexts-once",
-        "place-domains",
-        "merge-equal-values",
         "hoist-rotations",
     )
 

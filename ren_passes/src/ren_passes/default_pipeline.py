@@ -96,8 +96,9 @@ PLACES: tuple[Place, ...] = (
     Place(
         "place-domains",
         "place_domains:PlaceDomainsPass",
-        "optimize",
+        "ckks",
         "form sums in the NTT domain; drop transforms that do nothing",
+        after=("align-levels",),
         before=("merge-equal-values",),
     ),
     Place(
@@ -105,20 +106,20 @@ PLACES: tuple[Place, ...] = (
         "encode_plaintexts_once:EncodePlaintextsOncePass",
         "optimize",
         "share encoded plaintexts",
-        before=("merge-equal-values",),
     ),
     Place(
         "merge-equal-values",
         "merge_equal_values:MergeEqualValuesPass",
-        "optimize",
+        "ckks",
         "compute equal values once",
+        after=("align-levels",),
+        before=("late-rescale",),
     ),
     Place(
         "hoist-rotations",
         "hoist_rotations:HoistRotationsPass",
         "optimize",
         "rotate one value in groups that share a decomposition",
-        after=("merge-equal-values",),
     ),
     Place(
         "validate-cipher-states",

@@ -19,7 +19,7 @@ class MergeEqualValuesPass:
     """Let the results of a pure operation stand for those of later ones with the same name, operands, attributes and result types. Operands are
     compared after merging, so equal chains go in one walk (value numbering: Cocke, "Global common subexpression elimination", 1970).
 
-    Attributes with a dotted name are notes and do not make operations differ. A product that is summed without being relinearized first is
+    It runs when states are exact and before maintenance moves, so that the late passes see who really uses a value. Attributes with a dotted name are notes and do not make operations differ. A product that is summed without being relinearized first is
     merged too: what follows it decides nothing about its value.
     """
 
