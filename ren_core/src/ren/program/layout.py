@@ -190,6 +190,8 @@ def packed_for(layout: Layout | None, shape: tuple[int, ...] | None) -> Layout |
     if shape is None:
         return None if layout.is_replicated else layout.with_padding(Padding.ZERO)
     if math.prod(shape) == 1:
+        if layout.shape is not None and layout.is_replicated and len(shape) > len(layout.shape):
+            return Layout((1,) * len(shape), 1)
         # Encoded or not, a number multiplies whatever the padding holds, at most by itself.
         return layout.with_padding(Padding.ANY)
     if layout.is_replicated:
@@ -212,5 +214,6 @@ def meet_public(layout: Layout | None, shape: tuple[int, ...] | None, *, product
     if not product and not layout.is_replicated:
         return layout
     if shape is not None and math.prod(shape) == 1:
-        return layout
-    return public
+        return public if layout.is_replicated else layout
+    # A number in every slot, added to packed data, lies in the padding too.
+    return public if product else public.with_padding(Padding.ANY)
