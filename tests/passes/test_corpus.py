@@ -184,6 +184,12 @@ case("rolled-products", dot, lambda x, y: sum(np.roll(x, i) * np.roll(y, -i) for
 case("two-outputs", lambda s: (s.mul(s["x"], s["y"]), s.roll(s["x"], 5)), lambda x, y: (x * y, np.roll(x, 5)), X, Y)
 case("input-returned", lambda s: (s["x"], s.op("square", s["x"])), lambda x: (x, x * x), X)
 
+case(
+    "factors-of-one-value", lambda s: s.mul(s.op("negate", s.mul(s.mul(s["x"], 0.5), 3)), -0.25), lambda x: x * 0.375, X
+)
+case("nothing-to-do", lambda s: (s.mul(s["x"], 1), s.roll(s["y"], S)), lambda x, y: (x, y), X, Y)
+case("nothing-to-do-3", lambda s: s.roll(s["x"], 3), lambda x: x, V3,
+     inputs={"x": encrypted(slots=3)})  # fmt: skip
 W_IN: dict[str, Any] = {"x": encrypted(), "w": message()}
 case("x*w", lambda s: s.mul(s["x"], s["w"]), lambda x, w: x * w, X, W, inputs=W_IN)
 case("w-x", lambda s: s.sub(s["w"], s["x"]), lambda x, w: w - x, X, W, inputs=W_IN)

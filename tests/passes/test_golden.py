@@ -16,6 +16,7 @@ COUNTERS = {
     "eliminate-dead-values": (1, 1, 0, 1, 0),
     "lower-semantic-to-logical": (15, 15, 15, 15, 0),
     "expand-logical": (3, 3, 4, 4, 0),
+    "fuse-scalar-products": (6, 3, 4, 9, 0),
     "insert-plaintext-preparation": (5, 5, 5, 0, 0),
     "insert-multiply-ntt-transitions": (5, 5, 7, 0, 0),
     "lower-logical-to-ckks": (13, 13, 13, 14, 0),

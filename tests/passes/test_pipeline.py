@@ -48,6 +48,7 @@ def test_whole_order() -> None:
         "fold-public-work",
         *LOWERING[:2],
         "expand-logical",
+        "fuse-scalar-products",
         *LOWERING[2:],
         "align-levels",
         "place-domains",

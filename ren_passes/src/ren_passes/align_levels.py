@@ -9,14 +9,13 @@ from typing import Any
 from ren.program import PassResult, Program, RuleError, row_of
 from ren.program.dialect import infer
 from ren.program.edit import block_ops, operands
-from ren.program.inference import sync_function_type
 from ren.program.scales import SymbolicScale
 from ren.program.states import EncryptedState
 from ren.program.types import EncryptedType
 from xdsl.ir import Block, Operation, SSAValue
 
 from ren_passes.analysis.state_keys import StateKeys
-from ren_passes.work import Work
+from ren_passes.work import Work, blocks
 
 _SUMS = ("ren.ckks.add", "ren.ckks.subtract")
 _MEETING = frozenset((*_SUMS, "ren.ckks.multiply", "ren.ckks.meet"))
@@ -38,11 +37,8 @@ class AlignLevelsPass:
 
     def run(self, program: Program, workspace: MutableMapping[Any, Any]) -> PassResult:
         work = Work()
-        for function in program.functions:
-            for block in function.body.blocks:
-                _Aligner(work, block).run()
-            if sync_function_type(function):
-                work.edit.touch(function)
+        for block in blocks(program):
+            _Aligner(work, block).run()
         return work.result(program)
 
 

@@ -44,6 +44,14 @@ PLACES: tuple[Place, ...] = (
         before=("insert-plaintext-preparation",),
     ),
     Place(
+        "fuse-scalar-products",
+        "fuse_scalar_products:FuseScalarProductsPass",
+        "logical",
+        "multiply by constants once",
+        after=("expand-logical",),
+        before=("insert-plaintext-preparation",),
+    ),
+    Place(
         "insert-plaintext-preparation",
         "insert_plaintext_preparation:InsertPlaintextPreparationPass",
         "logical",

@@ -8,7 +8,6 @@ from typing import Any
 
 from ren.program import PassResult, Program
 from ren.program.edit import block_ops, operands
-from ren.program.inference import sync_function_type
 from ren.program.torch_calls import is_audited
 from ren.program.types import MessageType
 from xdsl.ir import Operation
@@ -51,9 +50,6 @@ class FoldPublicWorkPass:
                 if all(r.first_use is None for r in op.results):
                     work.transformed += 1
                     work.edit.erase(op)
-        for function in program.functions:
-            if sync_function_type(function):
-                work.edit.touch(function)
         return work.result(program)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from ren.program import PassResult, Program, RuleError, row_of
 from ren.program.dialect import OBLIGATIONS_ATTRIBUTE, infer, obligations_attribute
 from ren.program.edit import operands
-from ren.program.inference import sync_function_type
 from ren.program.op_table import RELINEARIZE, RESCALE
 from ren.program.rows import Row
 from xdsl.ir import Operation, SSAValue
@@ -43,9 +42,6 @@ class LowerLogicalToCkksPass:
             if row is not None and row.stage == "logical":
                 work.matched += 1
                 self._lower(op, row, work)
-        for function in program.functions:
-            if sync_function_type(function):
-                work.edit.touch(function)
         return work.result(program)
 
     def _lower(self, op: Operation, row: Row, work: Work) -> None:

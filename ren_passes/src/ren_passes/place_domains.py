@@ -9,11 +9,10 @@ from typing import Any
 from ren.program import PassResult, Program
 from ren.program.dialect import infer
 from ren.program.edit import block_ops, operands
-from ren.program.inference import sync_function_type
 from ren.program.types import EncryptedType
 from xdsl.ir import Operation
 
-from ren_passes.work import Work
+from ren_passes.work import Work, blocks
 
 _TRANSFORMS = {"ren.ckks.to_ntt": "ntt", "ren.ckks.from_ntt": "coeff"}
 
@@ -31,21 +30,18 @@ class PlaceDomainsPass:
 
     def run(self, program: Program, workspace: MutableMapping[Any, Any]) -> PassResult:
         work = Work()
-        for function in program.functions:
-            for block in function.body.blocks:
-                shared: dict[Any, Operation] = {}
-                for op in block_ops(block):
-                    if op.name in _TRANSFORMS:
-                        work.matched += 1
-                        if self._goes(op, work, shared):
-                            continue
-                    if infer(op, lambda o, error: work.note(o, error.code, str(error))):
-                        work.edit.touch(op)
-                        for result in op.results:
-                            for use in result.uses:
-                                work.edit.touch(use.operation)
-            if sync_function_type(function):
-                work.edit.touch(function)
+        for block in blocks(program):
+            shared: dict[Any, Operation] = {}
+            for op in block_ops(block):
+                if op.name in _TRANSFORMS:
+                    work.matched += 1
+                    if self._goes(op, work, shared):
+                        continue
+                if infer(op, lambda o, error: work.note(o, error.code, str(error))):
+                    work.edit.touch(op)
+                    for result in op.results:
+                        for use in result.uses:
+                            work.edit.touch(use.operation)
         return work.result(program)
 
     def _goes(self, op: Operation, work: Work, shared: dict[Any, Operation]) -> bool:

@@ -8,6 +8,7 @@ from ren.program import Diagnostic, Edit, PassResult, PassStats, Program
 from ren.program.diagnostics import located
 from ren.program.dialect import is_dead, source_of
 from ren.program.edit import block_ops, operands, operation_name
+from ren.program.inference import sync_function_type
 from xdsl.ir import Block, Operation, SSAValue
 
 
@@ -53,5 +54,9 @@ class Work:
                 self.edit.erase(owner)
 
     def result(self, program: Program) -> PassResult:
+        """The result of the pass, after making the type of each function follow what it returns by now."""
+        for function in program.functions:
+            if sync_function_type(function):
+                self.edit.touch(function)
         stats = PassStats(self.matched, self.transformed, self.edit.inserted, self.edit.removed, self.skipped)
         return PassResult(program, stats, tuple(self._diagnostics), self.edit.touched)

@@ -1,0 +1,21 @@
+!t0 = !ren.encrypted<level=0, scale=s0, shape=4, frame=4, parts=2, domain=coeff, batch=none>
+!t1 = !ren.message<kind=static, shape=scalar>
+!t2 = !ren.encrypted<shape=4, frame=4, batch=none>
+builtin.module attributes {ren.schema_version = "1", ren.dialect_version = "0.1"} {
+  func.func @main(%x: !t0, %y: !t0) -> (!t2, !t2, !t2) {
+    %0 = "ren.constant"() <{value = 5.000000e-01 : f64}> : () -> !t1
+    %1 = "ren.logical.multiply.encrypted_public"(%x, %0) : (!t0, !t1) -> !t2
+    %2 = "ren.constant"() <{value = 3 : i64}> : () -> !t1
+    %3 = "ren.logical.multiply.encrypted_public"(%1, %2) : (!t2, !t1) -> !t2
+    %4 = "ren.logical.negate.encrypted"(%3) : (!t2) -> !t2
+    %5 = "ren.constant"() <{value = 2.500000e-01 : f64}> : () -> !t1
+    %6 = "ren.logical.multiply.encrypted_public"(%y, %5) : (!t0, !t1) -> !t2
+    %7 = "ren.constant"() <{value = 2 : i64}> : () -> !t1
+    %8 = "ren.logical.multiply.encrypted_public"(%6, %7) : (!t2, !t1) -> !t2
+    %9 = "ren.logical.add.encrypted_encrypted"(%4, %8) : (!t2, !t2) -> !t2
+    %10 = "ren.constant"() <{value = 1 : i64}> : () -> !t1
+    %11 = "ren.logical.multiply.encrypted_public"(%y, %10) : (!t0, !t1) -> !t2
+    %12 = "ren.logical.negate.encrypted"(%11) : (!t2) -> !t2
+    func.return %9, %6, %12 : !t2, !t2, !t2
+  }
+}
