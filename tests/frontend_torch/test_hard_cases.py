@@ -105,3 +105,45 @@ def test_all_problems_in_one_report(engine: Any) -> None:
     codes = [d.code for d in found]
     assert codes.count("missing-torch-handler") == 2
     assert "level-exhausted" in codes
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: (x.mean() + w).sum(),
+        lambda x, w: (w - x.sum()).mean() + (x.mean() * w).sum(),
+        lambda x, w: ((x - x.mean()) * 0.3).sum() + ((x + 1) * 3).sum(),
+        lambda x, w: (x[1] + w).sum() + (x * x[0]).mean(),
+    ],
+)
+def test_padding_holds_what_arithmetic_left_there(function: Any, engine: Any) -> None:
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=3), "w": jit.message(shape=(3,))})
+    x, w = FULL[5:8] + 2, FULL[20:23] - 1
+    assert_close(run(engine, captured, x, w), function(x, w))
+
+
+def test_padding_under_the_plaintext_of_a_caller(engine: Any) -> None:
+    """An encoded constant fills every slot, padding too: what its owner left there is not ours to assume."""
+    captured = jit.trace(lambda x, p: ((x + 1) * p).sum(), inputs={"x": jit.encrypted(slots=3), "p": jit.plaintext()})
+    program, workspace = lowered(captured, engine)
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    result = program.run(x, engine.plaintext(0.5, level=0), workspace=workspace)
+    assert_close(captured.decode(revealed(engine, result)), torch.tensor(4.5))
+
+
+def test_one_element_keeps_its_axes(engine: Any) -> None:
+    function = lambda x, w: torch.nn.functional.linear(x.mean() * w, torch.tensor([[0.0], [2.0]], dtype=torch.float64))  # noqa: E731
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=4), "w": jit.message(shape=(1,))})
+    x, w = FULL[:4], FULL[9:10]
+    assert_close(run(engine, captured, x, w), function(x, w))
+
+
+def test_public_data_makes_no_batch_of_a_vector(engine: Any) -> None:
+    """torch.sum would run over the new axis, a sum inside the ciphertext would not."""
+    function = lambda x, w: (x * w).sum()  # noqa: E731
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=4), "w": jit.message(shape=(2, 4))})
+    assert any("more axes" in d.message for d in captured.diagnostics)
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=4), "w": jit.message()})
+    program, workspace = lowered(captured, engine)
+    with pytest.raises(ProgramRunError, match=rf"{HERE}:\d+.*without batch axes"):
+        program.run(FULL[:4], FULL[:8].reshape(2, 4), workspace=workspace)

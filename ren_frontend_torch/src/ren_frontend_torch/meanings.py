@@ -66,11 +66,13 @@ def _met(e: Emitter, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
     try:
         return e.build(name, [a, b])
     except RuleError:
-        if all(encrypted_state(v) is not None for v in (a, b)):
-            spread = [e.build("ren.semantic.sum", [v]) if e.layout(v).elements == 1 else v for v in (a, b)]
-            if any(new is not old for new, old in zip(spread, (a, b), strict=True)):
-                return e.build(name, spread)
-        raise
+        spread = [
+            e.build("ren.semantic.sum", [v]) if encrypted_state(v) is not None and e.layout(v).elements == 1 else v
+            for v in (a, b)
+        ]
+        if all(new is old for new, old in zip(spread, (a, b), strict=True)):
+            raise
+        return e.build(name, spread)
 
 
 def _scaled(e: Emitter, x: Any, alpha: Any) -> SSAValue:

@@ -247,8 +247,24 @@ def subtract(op: Operation, operands: Values, machine: Machine) -> Any:
     return each(machine.engine.sub, *operands)
 
 
-add_plaintext = add
-subtract_plaintext = subtract
+def _check_axes(op: Operation, operands: Values, machine: Machine) -> None:
+    """Refuse public data that would make a batch of a value declared without batch axes: reductions that follow would not run over it."""
+    if type(operands[1]) is Many and type(operands[0]) is not Many and machine.operand_state(op, 0).batch == "none":
+        raise ProgramInputError(
+            f"public data has the axes {operands[1].shape} beyond those of the encrypted value, which is declared without batch axes",
+            subject="public",
+            hint='Declare encrypted(batch_mode="any"), or pass data of the shape of one value',
+        )
+
+
+def add_plaintext(op: Operation, operands: Values, machine: Machine) -> Any:
+    _check_axes(op, operands, machine)
+    return each(machine.engine.add, *operands)
+
+
+def subtract_plaintext(op: Operation, operands: Values, machine: Machine) -> Any:
+    _check_axes(op, operands, machine)
+    return each(machine.engine.sub, *operands)
 
 
 def multiply(op: Operation, operands: Values, machine: Machine) -> Any:
@@ -261,6 +277,7 @@ def square(op: Operation, operands: Values, machine: Machine) -> Any:
 
 
 def multiply_plaintext(op: Operation, operands: Values, machine: Machine) -> Any:
+    _check_axes(op, operands, machine)
     return each(lambda x, p: _times_plaintext(machine, x, p), *operands)
 
 

@@ -20,6 +20,18 @@ def _result(layout: Layout | None, batch: str | None, bound: float | None = None
     return EncryptedState(layout=layout, batch=batch, bound=bound)
 
 
+def _no_new_axes(secret: EncryptedState, shape: tuple[int, ...] | None) -> None:
+    """Refuse public data that would make a batch of a value that has none: what follows would run over one element where it means all."""
+    layout = secret.layout
+    if layout is None or shape is None or secret.batch != "none" or layout.is_replicated or math.prod(shape) == 1:
+        return
+    rank = 1 if layout.shape is None else len(layout.shape)
+    if len(shape) > rank:
+        raise LayoutError(
+            f"public data of shape {tuple(shape)} has more axes than an encrypted value of {rank}, which has no batch axes"
+        )
+
+
 def _binary(product: bool) -> Callable[..., EncryptedState]:
     def binary(a: Operand, b: Operand, attributes: Attributes) -> EncryptedState:
         if isinstance(a, EncryptedState) and isinstance(b, EncryptedState):
@@ -32,7 +44,7 @@ def _binary(product: bool) -> Callable[..., EncryptedState]:
             # Its owner encoded it: what its padding holds is known only if Ren prepared it.
             return _result(with_public(secret.layout, public.layout, product=product), secret.batch)
         assert isinstance(public, MessageState)
-        assert isinstance(public, MessageState)
+        _no_new_axes(secret, public.shape)
         return _result(meet_public(secret.layout, public.shape, product=product), secret.batch)
 
     return binary
@@ -40,6 +52,7 @@ def _binary(product: bool) -> Callable[..., EncryptedState]:
 
 def _divide(a: EncryptedState, b: Operand, attributes: Attributes) -> EncryptedState:
     shape = b.shape if isinstance(b, MessageState) else None
+    _no_new_axes(a, shape)
     return _result(meet_public(a.layout, shape, product=True), a.batch)
 
 
