@@ -12,6 +12,7 @@ from ren.errors import (
     InvalidCoefficientsError,
     InvalidRingError,
     InvalidSampleError,
+    OptionError,
     RingMismatchError,
     UnsupportedOperandError,
 )
@@ -185,7 +186,7 @@ def test_modulus_raise():
     assert small.mod_raise(()).ring == RINGS
     with pytest.raises(InvalidRingError):
         small.mod_raise((17,))
-    with pytest.raises(DomainError):
+    with pytest.raises(OptionError):
         small.mod_raise((97,), "rounded")
 
 
@@ -371,3 +372,16 @@ def test_bad_arguments(xy):
     with pytest.raises(UnsupportedOperandError, match="float"):
         Poly.const(1.5, RING)
     assert x.tolist()  # nothing is lost
+
+
+@pytest.mark.parametrize("number", [np.longdouble(0.5), np.clongdouble(1), np.float32(1)])
+def test_inexact_numpy_numbers_are_refused_on_either_side(number):
+    x = Poly([1] * 8, RingSpec(n=8, moduli=(17, 97)))
+    for use in (lambda: x + number, lambda: number + x, lambda: number * x, lambda: x - number):
+        with pytest.raises(TypeError, match="Polys combine with Polys"):
+            use()
+
+
+def test_mod_raise_names_its_modes():
+    with pytest.raises(OptionError, match="exact, .*, got 'typo'"):
+        Poly([1] * 8, RingSpec(n=8, moduli=(17,))).mod_raise((97,), mode="typo")

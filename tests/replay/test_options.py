@@ -463,3 +463,9 @@ def test_a_child_forked_while_another_thread_holds_a_lock_can_replay():
 
 def test_these_tests_run_on_the_backend_they_name(request):
     assert P(1).device == request.node.callspec.params["replay_device"]
+
+
+@pytest.mark.parametrize("use", [lambda x, k: x.automorphism(k), lambda x, k: x + Poly([k] * 8, RING)])
+def test_a_dynamic_scalar_where_the_plan_needs_a_fixed_integer(use):
+    with pytest.raises(RuntimeError, match="dynamic scalar steers .*recapture"):
+        ren.jit(use, scalars="dynamic")(P(1), 3)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.engine.deferred import Deferred
 from ren.errors import InvalidCoefficientsError, UnsupportedOperandError
 from ren.ring import RingSpec
 
@@ -20,6 +22,8 @@ def check_ring(ring: Any) -> None:
 def as_int(value: Any, what: str) -> int:
     if isinstance(value, (int, np.integer)):
         return int(value)
+    if isinstance(value, Deferred):  # its value is not known yet: says so
+        return operator.index(value)
     raise UnsupportedOperandError(f"{what} must be an int, got {type(value).__name__} {shown(value)}", subject=what)
 
 

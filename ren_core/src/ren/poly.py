@@ -23,6 +23,7 @@ from ren.errors import (
     DomainError,
     InvalidCoefficientsError,
     InvalidSampleError,
+    OptionError,
     RingMismatchError,
     UnsupportedOperandError,
 )
@@ -346,12 +347,13 @@ class Poly:
     def mod_raise(self, moduli: Sequence[int], mode: str = "exact") -> Poly:
         """The polynomial over this ring extended by `moduli`, in the coefficient domain.
 
-        mode "exact": the centred integers in (-Q/2, Q/2], by the fixed-point rounding of `ren.ops`; "approximate": the integers in
-        [0, Q) plus a multiple of Q below limbs * Q; "centred": as approximate with CRT factors taken centred. Raises
-        InvalidRingError for moduli that do not fit.
+        mode "exact": the centred integers in (-Q/2, Q/2], by the fixed-point rounding of `ren.ops`: one within limbs * 2^-55 * Q of
+        +-Q/2 may come out Q away; "approximate": the integers in [0, Q) plus a multiple of Q below limbs * Q; "centred": as
+        approximate with CRT factors taken centred. Raises InvalidRingError for moduli that do not fit, OptionError (a ValueError)
+        for another mode.
         """
         if mode not in _MODES:
-            raise DomainError(f"mod_raise: mode must be one of {', '.join(_MODES)}, got {mode!r}", subject="mode")
+            raise OptionError(f"mod_raise: mode must be one of {', '.join(_MODES)}, got {mode!r}", subject="mode")
         added = tuple(int(q) for q in moduli)
         if not added:
             return self.intt()

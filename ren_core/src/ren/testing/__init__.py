@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ren.errors import MissingPluginError
+
 if TYPE_CHECKING:
     from ren.testing.backend import BackendConformance as BackendConformance
     from ren.testing.plugin_tester import PluginTester as PluginTester
@@ -27,7 +29,16 @@ def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module 'ren.testing' has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pytest":
+            raise
+        raise MissingPluginError(
+            f"ren.testing.{name} needs pytest, which is not installed",
+            subject=name,
+            hint='Run in a clone of Ren: pip install -e ".[test]"',
+        ) from error
 
 
 def __dir__() -> list[str]:
