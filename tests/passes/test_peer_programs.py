@@ -118,3 +118,22 @@ def test_every_problem_is_in_one_report(engine: Any) -> None:
     assert len([d for d in bound.errors if d.code == "level-exhausted"]) == 2
     with pytest.raises(ProgramNotReadyError):
         program.run(X, X, workspace=workspace_for(program, engine))
+
+
+def test_a_meeting_that_takes_a_level_too_many_is_refused_before_anything_runs(engine: Any) -> None:
+    """Levels behind a caller's plaintext are known when the program is called, and checked then."""
+    b = ProgramBuilder(x=encrypted(), g=jit.plaintext())
+    gained = b("ren.semantic.multiply", b["x"], b["g"])
+    deep = b("ren.semantic.multiply", b["x"], b("ren.semantic.square", gained))
+    for _ in range(2):
+        deep = b("ren.semantic.square", deep)
+    program = lowered(b.program(b("ren.semantic.multiply", deep, gained, loc=HERE)))
+    space = workspace_for(program, engine)
+    assert program.readiness(space).runnable
+    gain = engine.plaintext(0.5, level=0)
+    np.testing.assert_allclose(
+        decoded(engine, program.run(X, gain, workspace=space)), (X * (X / 2) ** 2) ** 4 * X / 2, rtol=0, atol=1e-6
+    )
+    with pytest.raises(ProgramNotReadyError) as caught:
+        program.run(X, engine.plaintext(0.5, level=3), workspace=space)
+    assert caught.value.report.codes == {"level-exhausted"}

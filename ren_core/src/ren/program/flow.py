@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ren.errors import LevelExhaustedError
 from ren.program import _xdsl
-from ren.program.chain import concrete_type, number_of
+from ren.program.chain import concrete_type, number_of, symbolic
 from ren.program.dialect import expected_types, row_of
 from ren.program.layout import LayoutError
 from ren.program.noise_rules import NoiseCase, UnknownNoise, fresh
@@ -132,6 +133,8 @@ def _visit(flow: Flow, op: Operation, params: CKKSParams | None) -> None:
             refused = row.check(operands, row.python_attributes(op.properties), params)
             if refused is not None:
                 flow.problems.append(FlowProblem(*refused, op))
+        if expected is not None and row.name == "ren.ckks.meet" and params is not None:
+            expected = _met(flow, op, operands, expected, params)
         if expected is not None and len(expected) != len(op.results):
             flow.problems.append(
                 FlowProblem("invalid-state", f"{len(op.results)} results, the rule gives {len(expected)}", op)
@@ -162,6 +165,33 @@ def _agreed(flow: Flow, op: Operation, declared: Attribute, found: Attribute) ->
         if isinstance(found, EncryptedType):
             return EncryptedType(merged(declared.data, found.data))  # type: ignore[attr-defined]
     return found
+
+
+def _met(
+    flow: Flow, op: Operation, operands: Sequence[Attribute], expected: Sequence[Attribute], params: CKKSParams
+) -> Sequence[Attribute]:
+    """Where two values whose levels and scales are known by now will meet: what the rule cannot say without the primes."""
+    from ren.schemes.ckks.alignment import for_sum
+
+    states = []
+    for type_ in operands:
+        state = type_.data if isinstance(type_, EncryptedType) else None
+        if state is None or state.level is None or state.scale is None or state.level > params.levels:
+            return expected
+        number = number_of(state.scale, params)
+        if number is None:
+            return expected
+        states.append((state.level, number))
+    try:
+        plan = for_sum(params, states[0], states[1], "meet")
+    except LevelExhaustedError as error:
+        flow.problems.append(FlowProblem("level-exhausted", error.message, op))
+        return expected
+    scale = symbolic(plan.scale, params)
+    return [
+        EncryptedType(replace(t.data, level=plan.level, scale=scale)) if isinstance(t, EncryptedType) else t
+        for t in expected
+    ]
 
 
 def _check_level(flow: Flow, op: Operation, operands: Sequence[Attribute], params: CKKSParams | None) -> None:
