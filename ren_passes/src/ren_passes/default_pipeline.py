@@ -31,6 +31,14 @@ PLACES: tuple[Place, ...] = (
         default=False,
     ),
     Place(
+        "collect-polynomials",
+        "collect_polynomials:CollectPolynomialsPass",
+        "semantic",
+        "evaluate written-out polynomials in few levels (changes rounding)",
+        before=("rebalance-products",),
+        default=False,
+    ),
+    Place(
         "lower-semantic-to-logical",
         "lower_semantic_to_logical:LowerSemanticToLogicalPass",
         "semantic",
