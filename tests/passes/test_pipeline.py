@@ -49,6 +49,7 @@ def test_whole_order() -> None:
         *LOWERING[:2],
         "expand-logical",
         "fuse-scalar-products",
+        "split-rotations",
         *LOWERING[2:],
         "align-levels",
         "place-domains",

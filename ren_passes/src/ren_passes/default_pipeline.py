@@ -60,6 +60,14 @@ PLACES: tuple[Place, ...] = (
         before=("insert-plaintext-preparation",),
     ),
     Place(
+        "split-rotations",
+        "split_rotations:SplitRotationsPass",
+        "logical",
+        "sum many rotations in baby steps and giant steps",
+        after=("fuse-scalar-products",),
+        before=("insert-plaintext-preparation",),
+    ),
+    Place(
         "insert-plaintext-preparation",
         "insert_plaintext_preparation:InsertPlaintextPreparationPass",
         "logical",

@@ -106,6 +106,11 @@ def negate_public(op: Operation, operands: Values, machine: Machine) -> Any:
     return -to_array(operands[0])
 
 
+def roll_public(op: Operation, operands: Values, machine: Machine) -> Any:
+    array = to_array(operands[0])
+    return array if array.size == 1 else np.roll(array, _attributes(op)["shift"], axis=-1)
+
+
 def torch_call(op: Operation, operands: Values, machine: Machine) -> Any:
     target = text_property(op, "ren.call.target") or ""
     kind = text_property(op, "ren.call.kind") or ""

@@ -211,6 +211,17 @@ _REFERENCES = (
         cost="public",
     ),
     Row(
+        name="ren.public.roll",
+        summary="Public data moved `shift` places to the right along its last axis, around; a single element stays.",
+        stage="reference",
+        operands=(Value("source", "message"),),
+        results=_MESSAGE,
+        attributes=(_SHIFT,),
+        rule=rules.same_message,
+        handler=_HANDLERS + "roll_public",
+        cost="public",
+    ),
+    Row(
         name="torch.call",
         summary="A call that was kept as written: function, method or module `ren.call.target` with `ren.call.arguments` and `ren.call.keywords`.",
         stage="call",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from ren.program.layout import Layout, LayoutError, Padding, power_of_two
 from ren.program.semantic_rules import matmul_shapes
 from ren.program.types import MessageType
 from xdsl.ir import SSAValue
 
 from ren_passes.analysis.constants import number_of
+from ren_passes.analysis.rotation_steps import baby_width
 from ren_passes.expansions.emit import Emit, layout_of
 from ren_passes.expansions.reductions import total
-
-#: From this many diagonals on, baby steps and giant steps: fewer rotations, the baby steps hoisted.
-_TWO_STEPS_FROM = 12
 
 
 def power(emit: Emit, x: SSAValue, exponent: int) -> SSAValue:
@@ -70,8 +66,7 @@ def matmul(emit: Emit, x: SSAValue, matrix: SSAValue, form: str) -> SSAValue:
 
 def _two_steps(emit: Emit, x: SSAValue, matrix: SSAValue, indices: list[int], common: dict[str, object]) -> SSAValue:
     """Sum over i = g + b of roll(diagonal(i) rolled by -g * roll(x, b), g): baby steps b are shared by all giant steps g."""
-    count = len(indices)
-    width = 1 << math.ceil(math.log2(count) / 2) if count >= _TWO_STEPS_FROM else 1 << 30
+    width = baby_width(indices) or 1 << 30
     groups: dict[int, list[int]] = {}
     for index in indices:
         groups.setdefault(index - index % width, []).append(index % width)
