@@ -12,12 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import shutil
-import sys
-import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,14 +21,13 @@ from pathlib import Path
 import llvmlite
 import numba
 import numba.core.config as numba_config
-from ren import config
+from ren.backend import storage
 
 from ren_backend_cpu.features import target
 
 _NO_EFFECT = frozenset(
     {"NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_DEBUG_CACHE", "NUMBA_DISABLE_PERFORMANCE_WARNINGS"}
 )
-_KEPT_DAYS = 60
 
 _lock = threading.RLock()
 _folder: list[Path | None] = []  # empty until the first use
@@ -58,43 +52,6 @@ def digest() -> str:
     return h.hexdigest()[:20]
 
 
-def _base() -> Path:
-    """REN_CACHE_DIR, or the platform's cache folder of this user. Raises OSError when there is none."""
-    chosen = config.text("REN_CACHE_DIR")
-    if chosen is not None:
-        return Path(chosen)
-    if sys.platform == "darwin":
-        parent = Path("~/Library/Caches").expanduser()
-    elif sys.platform == "win32":
-        parent = Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser()
-    else:
-        parent = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    if not parent.is_absolute():  # expanduser leaves "~" where neither HOME nor the user id lead anywhere
-        raise OSError("this user has no home folder")
-    return parent / "ren"
-
-
-def _probe(path: Path) -> None:
-    """Create the folder and write to it. Raises OSError that says what is wrong."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if hasattr(os, "getuid"):
-        found = path.stat()
-        if found.st_uid != os.getuid():
-            raise OSError(f"it belongs to user {found.st_uid}")
-        if found.st_mode & 0o022:
-            raise OSError("other users may write to it")
-    with tempfile.TemporaryFile(dir=path):
-        pass
-
-
-def _discard_unused(base: Path) -> None:
-    """Remove folders of earlier versions that no process has used for `_KEPT_DAYS`: each holds some megabytes."""
-    oldest = time.time() - _KEPT_DAYS * 86400
-    for path in base.glob("cpu-*"):
-        if re.fullmatch(r"cpu-[0-9a-f]{20}", path.name) and path.is_dir() and path.stat().st_mtime < oldest:
-            shutil.rmtree(path, ignore_errors=True)
-
-
 def folder() -> Path | None:
     """The folder of this process's kernels, or None after one CacheWarning. Decided at the first call."""
     with _lock:
@@ -102,13 +59,13 @@ def folder() -> Path | None:
             path: Path | None = None
             place = "the user's cache folder"
             try:
-                place = str(_base())
+                place = str(storage.base())
                 path = Path(place) / f"cpu-{digest()}"
                 new = not path.exists()
-                _probe(path)
+                storage.open_private(path)
                 os.utime(path)  # used now
                 if new:
-                    _discard_unused(path.parent)
+                    storage.discard_unused(path.parent, "cpu-[0-9a-f]{20}")
             except (OSError, RuntimeError) as error:  # RuntimeError: expanduser without a home
                 path = None
                 warnings.warn(

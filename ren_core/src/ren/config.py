@@ -66,7 +66,7 @@ VARIABLES: dict[str, Variable] = {
             "REN_CACHE_DIR",
             Form.TEXT,
             "/var/cache/ren",
-            "folder of compiled CPU kernels; unset: ren below the user's cache folder",
+            "folder of compiled CPU and CUDA kernels; unset: ren below the user's cache folder",
         ),
         Variable(
             "REN_CPU_FEATURES",
