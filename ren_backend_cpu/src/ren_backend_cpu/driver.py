@@ -16,22 +16,31 @@ from ren.errors import KernelOperandError
 from ren_backend_cpu.kernels import drive as kernel
 from ren_backend_cpu.lower import lower
 from ren_backend_cpu.memory import CpuMemory
+from ren_backend_cpu.threads import team
+
+#: Units that touch fewer words are not shared: handing items out costs a microsecond, and so do they.
+SHARED_WORDS = 1 << 14
 
 
 class Runner:
     """Runs units over slots: call it with one view per slot. Immutable, so any number of threads may call it at once."""
 
     def __init__(self, units: Sequence[ExecUnit], slot_words: Sequence[int]) -> None:
-        code: list[tuple[int, int, int]] = []
+        code: list[tuple[int, ...]] = []
         operands: list[tuple[int, int]] = []
         keep: list[object] = []
+        scratch = 0
         for unit in units:
             for o in unit.operands:
                 if not 0 <= o.slot < len(slot_words) or o.offset < 0 or o.offset + o.words > slot_words[o.slot]:
                     raise KernelOperandError(f"{unit.kernel}: {o} does not fit its slot", subject=unit.kernel)
             lowered = lower(unit)
             keep.append(lowered)
-            code.append((lowered.kernel.address, len(operands), len(lowered.arguments)))
+            shared = sum(o.words for o in unit.operands) >= SHARED_WORDS
+            for entry, items in lowered.phases:
+                row = (entry.address, len(operands), len(lowered.arguments), items, int(shared and items > 1))
+                code.append(row)
+            scratch = max(scratch, lowered.local.words if lowered.local else 0)
             for argument in lowered.arguments:
                 if isinstance(argument, Operand):
                     operands.append((argument.slot + 1, 8 * argument.offset))
@@ -39,9 +48,12 @@ class Runner:
                     operands.append((0, argument.ctypes.data))
                 else:
                     operands.append((0, argument))
-        self._code = np.array(code, np.int64).reshape(-1, 3)
+            operands.append((lowered.local.slot + 1, 8 * lowered.local.offset) if lowered.local else (0, 0))
+        self._code = np.array(code, np.int64).reshape(-1, kernel.PHASE_WORDS)
         self._operands = np.array(operands, np.int64).reshape(-1, 2)
         longest = max((c[2] for c in code), default=0)
+        self._shared = any(c[4] for c in code)
+        self._needs = longest + kernel.RANGE_WORDS, scratch
         self._header = np.array([len(code), longest, self._code.ctypes.data, self._operands.ctypes.data], np.int64)
         self._plan = int(self._header.ctypes.data)
         self._slot_words = tuple(slot_words)
@@ -64,7 +76,10 @@ class Runner:
             if isinstance(error, KernelOperandError):
                 raise
             raise self._bad_views(views) from error
-        self._drive(self._plan, slots.buffer_info()[0])
+        address = slots.buffer_info()[0]
+        helpers = team() if self._shared else None
+        if helpers is None or not helpers.run(self._plan, address, *self._needs):
+            self._drive(self._plan, address)
 
     def _bad_views(self, views: Sequence[View]) -> KernelOperandError:
         count = len(self._slot_words)

@@ -21,11 +21,11 @@ def lower_automorphism(unit: ExecUnit) -> Lowered:
     if Domain(domain) is Domain.COEFF:
         ring = ring_table(unit.ring)
         index = kernels.coefficient_index(n, g)
-        return Lowered(kernels.automorphism_coeff, (x, out, index, ring.address, limbs, n), (ring,))
+        return Lowered(kernels.automorphism_coeff, (x, out, index, ring.address, n), (ring,), items=limbs)
     if n >= kernels.BLOCK and target().has("avx512f"):
-        row = (x, out, kernels.block_table(n, g), kernels.block_patterns(g), limbs, n)
-        return Lowered(kernels.automorphism_ntt_blocks, row)
-    return Lowered(kernels.automorphism_ntt, (x, out, kernels.ntt_index(n, g), limbs, n))
+        row = (x, out, kernels.block_table(n, g), kernels.block_patterns(g), n)
+        return Lowered(kernels.automorphism_ntt_blocks, row, items=limbs)
+    return Lowered(kernels.automorphism_ntt, (x, out, kernels.ntt_index(n, g), n), items=limbs)
 
 
 AUTOMORPHISM = Lowering(lower_automorphism)

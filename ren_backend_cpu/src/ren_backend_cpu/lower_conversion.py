@@ -149,7 +149,10 @@ def lower_basis_extend(unit: ExecUnit) -> Lowered:
         *(ring.address, np.array(conversion.records, np.int64), digit_scales(n, moduli, Domain.COEFF)),
         *(conversion.constants, reciprocals if exact else 0, limbs, len(new), int(mode == "centred"), n),
     )
-    return Lowered(kernels.basis_extend, row, (ring, conversion))
+    before = [(kernels.basis_extend_digits, limbs)]
+    if exact:
+        before.append((kernels.basis_extend_overflow, 1))
+    return Lowered(kernels.basis_extend, row, (ring, conversion), len(new), before=tuple(before))
 
 
 def scratch_decompose(unit: ExecUnit) -> int:
@@ -171,7 +174,7 @@ def lower_decompose(unit: ExecUnit) -> Lowered:
         *(unit.inputs[0], unit.outputs[0], unit.scratch[0], ring.address, gadget.records, gadget.scales, gadget.matrix),
         *(limbs, wide.limbs, alpha, int(domain is Domain.NTT), n),
     )
-    return Lowered(kernels.decompose, row, (ring, gadget))
+    return Lowered(kernels.decompose, row, (ring, gadget), wide.limbs, before=((kernels.decompose_rows, limbs),))
 
 
 BASIS_EXTEND = Lowering(lower_basis_extend, scratch_basis_extend)

@@ -16,7 +16,7 @@ from ren.engine.exec_unit import ExecUnit
 from ren.ops import ELEMENTWISE_OPCODES, Domain
 
 from ren_backend_cpu.kernels import elementwise as code
-from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
+from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part, require
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
@@ -262,9 +262,10 @@ def _lower_elementwise(unit: ExecUnit) -> Lowered:
     found = tuple(o.words for o in unit.scalars)
     require(found == (limbs,) * scalars, unit, f"{scalars} scalars of {limbs} words, got {found}")
     table = ring_table(unit.ring)
-    scratch = unit.scratch[0] if made.words else 0
-    row = (table.address, limbs, n, made.direct, made.overlapping, made.hazards, scratch)
-    return Lowered(code.elementwise, row + unit.inputs + unit.scalars + unit.outputs, (table,))
+    operands = unit.inputs + unit.scalars + unit.outputs
+    row = (table.address, limbs, n, made.direct, made.overlapping, made.hazards, len(operands))
+    local = part(unit.scratch[0], 0, made.words) if made.words else None
+    return Lowered(code.elementwise, row + operands, (table,), limbs, local)
 
 
 def _lower_copy(unit: ExecUnit) -> Lowered:

@@ -10,7 +10,7 @@ from ren.ops import Domain
 
 from ren_backend_cpu.kernels import inner_product as kernels
 from ren_backend_cpu.lower_conversion import Gadget, digit_bounds
-from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
+from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part, require
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
@@ -40,13 +40,16 @@ def lower_gadget_product(unit: ExecUnit) -> Lowered:
     check_operands(unit, (digits * limbs * n, key_words), (limbs * n,) * 2)
     ring = ring_table(unit.ring)
     row = (*unit.inputs, *unit.outputs, ring.address, np.array(index, np.int64), limbs, digits, key_limbs, n)
-    return Lowered(kernels.gadget_product, row, (ring,))
+    return Lowered(kernels.gadget_product, row, (ring,), items=limbs)
 
 
 def scratch_key_switch(unit: ExecUnit) -> int:
-    """A row per limb of x, two per digit, and one for the transform of the limb itself."""
-    limbs = unit.ring.limbs
-    return (limbs + 2 * len(digit_bounds(limbs, unit.params[0])) + 1) * unit.ring.n
+    """A row per limb of x, and those of a thread: two per digit, and one for the transform of the limb itself."""
+    return unit.ring.limbs * unit.ring.n + _local_words(unit)
+
+
+def _local_words(unit: ExecUnit) -> int:
+    return (2 * len(digit_bounds(unit.ring.limbs, unit.params[0])) + 1) * unit.ring.n
 
 
 def lower_key_switch(unit: ExecUnit) -> Lowered:
@@ -64,7 +67,9 @@ def lower_key_switch(unit: ExecUnit) -> Lowered:
         *(*unit.inputs, *unit.outputs, unit.scratch[0], ring.address, gadget.records, gadget.scales, gadget.matrix),
         *(np.array(index, np.int64), limbs, wide.limbs, alpha, int(domain is Domain.NTT), key_limbs, n),
     )
-    return Lowered(kernels.key_switch, row, (ring, gadget))
+    local = part(unit.scratch[0], limbs * n, _local_words(unit))
+    first = (kernels.key_switch_digits, limbs)
+    return Lowered(kernels.key_switch, row, (ring, gadget), wide.limbs, local, (first,))
 
 
 GADGET_PRODUCT = Lowering(lower_gadget_product)

@@ -11,13 +11,13 @@ from ren.ops import Domain
 
 from ren_backend_cpu.kernels import mod_down as kernels
 from ren_backend_cpu.lower_conversion import Conversion, digit_scales, row_scales
-from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
+from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part, require
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import limb_table, ring_table
 
 
 def scratch_mod_down(unit: ExecUnit) -> int:
-    """A row per dropped limb, and two for conversions."""
+    """A row per dropped limb, and for a thread two for conversions."""
     return (int(unit.params[0]) + 2) * unit.ring.n
 
 
@@ -46,7 +46,11 @@ def lower_mod_down(unit: ExecUnit) -> Lowered:
         *(kept, k, z_limbs, int(z_limbs > kept), int(domain is Domain.NTT), n),
         *(shared, np.array(stages.records, np.int64), stages.matrix, stages.minus_one),
     )
-    return Lowered(kernels.mod_down, row, (ring, conversion, stages))
+    before = [(kernels.mod_down_rows, k)]
+    if shared:
+        before.append((kernels.mod_down_second, shared))
+    local = part(unit.scratch[0], k * n, 2 * n)
+    return Lowered(kernels.mod_down, row, (ring, conversion, stages), kept, local, tuple(before))
 
 
 class Stages:

@@ -17,7 +17,7 @@ from ren.numtheory.sampling import (
 
 from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb, sampling
-from ren_backend_cpu.lowered import Lowered, check_operands, parameters
+from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
@@ -42,7 +42,8 @@ def lower_sample(unit: ExecUnit) -> Lowered:
         ring = ring_table(unit.ring)
         fast = n >= GROUP_WORDS and limb.IFMA_STRICT in target().paths
         kernel = sampling.sample_uniform_ifma if fast else sampling.sample_uniform
-        return Lowered(kernel, (*operands, ring.address, limbs, n, stream), (ring,))
+        uniform = (*operands[:2], ring.address, n, stream)
+        return Lowered(kernel, uniform, (ring,), limbs, part(operands[2], 0, 2 * GROUP_WORDS))
     if distribution == GAUSSIAN:
         thresholds = gaussian_thresholds(argument)
         row = (*operands, residue_limits(moduli, len(thresholds)), limbs, n, stream)

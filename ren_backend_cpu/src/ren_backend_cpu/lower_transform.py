@@ -16,7 +16,7 @@ def _lower(unit: ExecUnit, kernel: Entry) -> Lowered:
     n, limbs = unit.ring.n, unit.ring.limbs
     check_operands(unit, (limbs * n,), (limbs * n,))
     table = ring_table(unit.ring)
-    return Lowered(kernel, (table.address, limbs, 8 * n, unit.inputs[0], unit.outputs[0]), (table,))
+    return Lowered(kernel, (table.address, 8 * n, unit.inputs[0], unit.outputs[0]), (table,), items=limbs)
 
 
 NTT = Lowering(lambda unit: _lower(unit, ntt.ntt))

@@ -18,11 +18,29 @@ Argument = Operand | int | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """`kernel` is called with one int64 per argument. `keep` owns memory that integer arguments point to."""
+    """`kernel` is called with one int64 per argument, then the first item, the end of the items, and the address of `local`.
+
+    keep: owns memory that integer arguments point to. items: independent pieces of work (limbs), which threads may share; one: the kernel does
+    not look at the range. local: the part of the unit's scratch of which every thread needs one of its own. before: kernels and items of
+    the phases that come first, each called with the same arguments.
+    """
 
     kernel: Entry
     arguments: tuple[Argument, ...]
     keep: tuple[Any, ...] = ()
+    items: int = 1
+    local: Operand | None = None
+    before: tuple[tuple[Entry, int], ...] = ()
+
+    @property
+    def phases(self) -> tuple[tuple[Entry, int], ...]:
+        """Kernels and how many items each has, in order."""
+        return (*self.before, (self.kernel, self.items))
+
+
+def part(whole: Operand, offset: int, words: int) -> Operand:
+    """`words` words at word `offset` of an operand."""
+    return Operand(whole.slot, whole.offset + offset, words)
 
 
 def require(condition: bool, unit: ExecUnit, what: str) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ren.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from ren.backend.threads import get_threads as get_threads
+    from ren.backend.threads import set_threads as set_threads
     from ren.jit_api import jit as jit
     from ren.plugin.manager import plugins as plugins
     from ren.poly import Poly as Poly
@@ -23,6 +25,8 @@ _EXPORTS = {
     "RingSpec": "ren.ring",
     "jit": "ren.jit_api",
     "realize": "ren.poly",
+    "get_threads": "ren.backend.threads",
+    "set_threads": "ren.backend.threads",
     "plugins": "ren.plugin.manager",
 }
 

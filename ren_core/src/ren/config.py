@@ -75,6 +75,12 @@ VARIABLES: dict[str, Variable] = {
             "restrict the CPU kernels to one kind of arithmetic: scalar, u64, float or ifma; unset: the fastest",
         ),
         Variable(
+            "REN_THREADS",
+            Form.INTEGER,
+            "2",
+            "threads that one computation on the CPU may use, the caller included (`ren.set_threads`); unset: 1",
+        ),
+        Variable(
             "REN_DEBUG_POISON",
             Form.FLAG,
             "1",

@@ -60,17 +60,17 @@ def permute_blocks(src, out, blocks, patterns, n):
 
 @entry
 def automorphism_ntt_blocks(row):
-    """x, out, blocks, patterns, limbs, n"""
-    x, out, n = row[0], row[1], row[5]
-    for j in range(row[4]):
+    """x, out, blocks, patterns, n, and first and last limb"""
+    x, out, n = row[0], row[1], row[4]
+    for j in range(row[5], row[6]):
         permute_blocks(x + 8 * j * n, out + 8 * j * n, row[2], row[3], n)
 
 
 @entry
 def automorphism_ntt(row):
-    """x, out, index (int64 per position), limbs, n"""
-    x, out, index, n = row[0], row[1], row[2], row[4]
-    for j in range(row[3]):
+    """x, out, index (int64 per position), n, and first and last limb"""
+    x, out, index, n = row[0], row[1], row[2], row[3]
+    for j in range(row[4], row[5]):
         src, dst = x + 8 * j * n, out + 8 * j * n
         for i in range(n):
             ustore(dst, i, uload(src, load(index, i)))
@@ -78,9 +78,9 @@ def automorphism_ntt(row):
 
 @entry
 def automorphism_coeff(row):
-    """x, out, index (source position, or -1 - position where the sign changes), ring, limbs, n"""
-    x, out, index, ring, n = row[0], row[1], row[2], row[3], row[5]
-    for j in range(row[4]):
+    """x, out, index (source position, or -1 - position where the sign changes), ring, n, and first and last limb"""
+    x, out, index, ring, n = row[0], row[1], row[2], row[3], row[4]
+    for j in range(row[5], row[6]):
         q = uload(load(ring, j), limb.Q)
         src, dst = x + 8 * j * n, out + 8 * j * n
         for i in range(n):

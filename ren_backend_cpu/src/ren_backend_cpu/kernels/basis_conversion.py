@@ -225,23 +225,36 @@ def _overflow(y, reciprocals, out, limbs, n):
 
 
 @entry
-def basis_extend(row):
-    """x, out, scratch, ring, targets, scales, matrix, reciprocals (0: no overflow row), limbs, new limbs, centred, n
+def basis_extend_digits(row):
+    """The row of `basis_extend`, for its first phase: the limbs of x as they are, and as inputs of the conversion."""
+    x, out, y, ring, scales, centred, n = row[0], row[1], row[2], row[3], row[5], row[10], row[11]
+    first, stop = row[12], row[13]
+    offset = 8 * first * n
+    copy_row(x + offset, out + offset, (stop - first) * n)
+    to_digits(ring, x + offset, y + offset, scales + 32 * first, first, stop - first, centred, 0, n)
 
-    scratch: one row per limb, and one for the overflow. matrix: per new limb a constant for each of them, and AFTER.
+
+@entry
+def basis_extend_overflow(row):
+    """The row of `basis_extend`, for the phase that an exact conversion has: the overflow row."""
+    y, limbs, n = row[2], row[8], row[11]
+    _overflow(y, row[7], y + 8 * limbs * n, limbs, n)
+
+
+@entry
+def basis_extend(row):
+    """x, out, rows, ring, targets, scales, matrix, reciprocals (0: no overflow row), limbs, new limbs, centred, n, and first and last new limb
+
+    rows: one per limb, and one for the overflow, made by the other phases. matrix: per new limb a constant for each of them, and AFTER.
     """
-    x, out, y, ring, targets, scales, matrix = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
-    reciprocals, limbs, new, centred, n = row[7], row[8], row[9], row[10], row[11]
-    copy_row(x, out, limbs * n)
-    to_digits(ring, x, y, scales, 0, limbs, centred, 0, n)
-    terms = limbs
-    if reciprocals != 0:
-        _overflow(y, reciprocals, y + 8 * limbs * n, limbs, n)
-        terms += 1
+    out, y, targets, matrix = row[1], row[2], row[4], row[6]
+    reciprocals, limbs, n = row[7], row[8], row[11]
+    stop = row[13]
+    terms = limbs if reciprocals == 0 else limbs + 1
     width = 8 * (terms + AFTER)
-    for j in range(0, new, 2):  # two new limbs per reading of the old ones
+    for j in range(row[12], stop, 2):  # two new limbs per reading of the old ones
         row0, constants = out + 8 * (limbs + j) * n, matrix + j * width
-        if j + 1 < new:
+        if j + 1 < stop:
             record0, record1 = load(targets, j), load(targets, j + 1)
             convert_rows(record0, record1, y, row0, row0 + 8 * n, constants, constants + width, terms, n)
         else:
@@ -249,21 +262,29 @@ def basis_extend(row):
 
 
 @entry
+def decompose_rows(row):
+    """The row of `decompose`, for its first phase: limbs of x to inputs of the conversions."""
+    x, y, ring, scales, ntt, n = row[0], row[2], row[3], row[5], row[10], row[11]
+    first, stop = row[12], row[13]
+    to_digits(ring, x + 8 * first * n, y + 8 * first * n, scales + 32 * first, first, stop - first, 1, ntt, n)
+
+
+@entry
 def decompose(row):
-    """x, digits, scratch, ring, targets, scales, matrix, limbs, all limbs, alpha, ntt, n
+    """x, digits, rows, ring, targets, scales, matrix, limbs, all limbs, alpha, ntt, n, and first and last target limb
 
     ring: the limbs of x, then the special ones. targets: the records that conversions use, [digit][limb]. matrix: [digit][limb][alpha + AFTER].
     """
-    x, out, y, ring, targets, scales, matrix = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
+    x, out, y, ring, targets, matrix = row[0], row[1], row[2], row[3], row[4], row[6]
     limbs, wide, alpha, ntt, n = row[7], row[8], row[9], row[10], row[11]
-    to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
+    stop = row[13]
     digits = (limbs + alpha - 1) // alpha
-    for j in range(0, wide, 2):  # two target limbs per reading of the coefficient rows
+    for j in range(row[12], stop, 2):  # two target limbs per reading of the coefficient rows
         for d in range(digits):
             first = d * alpha
             terms = min(alpha, limbs - first)
             outside = j + 1 < first or j >= first + terms
-            if outside and j + 1 < wide:
+            if outside and j + 1 < stop:
                 place = d * wide + j
                 row0, row1 = out + 8 * place * n, out + 8 * (place + 1) * n
                 constants = matrix + 8 * place * (alpha + AFTER)
@@ -281,7 +302,7 @@ def decompose(row):
                 ntt_forward(load(ring, j), row0, row0)
                 ntt_forward(load(ring, j + 1), row1, row1)
             else:
-                for i in range(j, min(j + 2, wide)):
+                for i in range(j, min(j + 2, stop)):
                     row0 = out + 8 * (d * wide + i) * n
                     digit_row(ring, targets, matrix, x, y, row0, d, i, limbs, wide, alpha, ntt, n)
 

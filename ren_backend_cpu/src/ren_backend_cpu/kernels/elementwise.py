@@ -191,7 +191,7 @@ def _overlapping(operands, hazards, row_bytes):
 
 @entry
 def elementwise(row):
-    """row: ring, limbs, n, program, program for overlapping operands, hazards, scratch, then the operands.
+    """row: ring, limbs, n, program, program for overlapping operands, hazards, how many operands, the operands, and first and last limb, scratch.
 
     The first program writes outputs where they lie as soon as they are known. That is wrong if such an output is the memory of an
     input read later (`hazards` lists those pairs): the other program then keeps all outputs in scratch until the end.
@@ -202,11 +202,12 @@ def elementwise(row):
     if _overlapping(operands, row[5], 8 * n * limbs):
         program = row[4]
     block = load(program, 1)
-    for j in range(limbs):
+    after = 7 + row[6]
+    for j in range(row[after], row[after + 1]):
         record = load(ring, j)
         done = 0
         while done < n:
-            _run_block(record, program, operands, row[6], j, 8 * (j * n + done), done == 0, block)
+            _run_block(record, program, operands, row[after + 2], j, 8 * (j * n + done), done == 0, block)
             done += block
 
 

@@ -86,11 +86,11 @@ def _past_cache(out_b, out_a, limbs, n):
 
 @entry
 def gadget_product(row):
-    """digits, key, b, a, ring, index, limbs, digit count, key limbs, n"""
+    """digits, key, b, a, ring, index, limbs, digit count, key limbs, n, and first and last limb"""
     digits, key, out_b, out_a, ring, index = row[0], row[1], row[2], row[3], row[4], row[5]
     limbs, count, key_limbs, n = row[6], row[7], row[8], row[9]
     past_cache = _past_cache(out_b, out_a, limbs, n)
-    for j in range(limbs):
+    for j in range(row[10], row[11]):
         offset = 8 * j * n
         key_b = key + 8 * load(index, j) * n
         key_a = key_b + 8 * key_limbs * n
@@ -131,20 +131,29 @@ def _converted(ring, targets, matrix, y, rows, d, j, count, digits, limbs, wide,
 
 
 @entry
-def key_switch(row):
-    """x, key, b, a, scratch, ring, targets, scales, matrix, index, limbs, all limbs, alpha, ntt, key limbs, n
+def key_switch_digits(row):
+    """The row of `key_switch`, for its first phase: limbs of x to digits."""
+    x, y, ring, scales, ntt, n = row[0], row[4], row[5], row[7], row[13], row[15]
+    first, stop = row[16], row[17]
+    to_digits(ring, x + 8 * first * n, y + 8 * first * n, scales + 32 * first, first, stop - first, 1, ntt, n)
 
-    As `decompose` and `gadget_product`. scratch: a row per limb of x, two per digit, and one for the limb of x itself.
+
+@entry
+def key_switch(row):
+    """x, key, b, a, digits, ring, targets, scales, matrix, index, limbs, all limbs, alpha, ntt, key limbs, n, and first and last target limb,
+    scratch
+
+    As `decompose` and `gadget_product`. digits: a row per limb of x, made by `key_switch_digits`. scratch: two rows per digit, and one for the
+    limb of x itself.
     """
     x, key, out_b, out_a, y, ring, targets = row[0], row[1], row[2], row[3], row[4], row[5], row[6]
-    scales, matrix, index, limbs, wide, alpha = row[7], row[8], row[9], row[10], row[11], row[12]
+    matrix, index, limbs, wide, alpha = row[8], row[9], row[10], row[11], row[12]
     ntt, key_limbs, n = row[13], row[14], row[15]
-    to_digits(ring, x, y, scales, 0, limbs, 1, ntt, n)
+    start, stop, rows = row[16], row[17], row[18]
     digits = (limbs + alpha - 1) // alpha
     past_cache = _past_cache(out_b, out_a, wide, n)
-    rows = y + 8 * limbs * n
-    for j0 in range(0, wide, 2):  # two target limbs per reading of the coefficient rows
-        count = min(2, wide - j0)
+    for j0 in range(start, stop, 2):  # two target limbs per reading of the coefficient rows
+        count = min(2, stop - j0)
         for d in range(digits):
             first = d * alpha
             last = min(first + alpha, limbs)

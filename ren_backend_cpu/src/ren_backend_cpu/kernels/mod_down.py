@@ -85,12 +85,12 @@ add_scaled = limb_kernel(4, 1, _emit_add_scaled)
 
 
 @compiled
-def dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n):
-    """The dropped limbs of x + P z as inputs of a centred conversion, in the rows of y.
+def dropped_rows(ring, x, z, y, scales, factors, kept, first, stop, z_limbs, ntt, n):
+    """Dropped limbs first .. stop-1 of x + P z as inputs of a centred conversion, in the rows of y.
 
     scales: 4 words per dropped limb (`to_digits`). factors: P modulo each dropped limb. `second_stage` completes those that z has.
     """
-    for i in range(dropped):
+    for i in range(first, stop):
         record, j = load(ring, kept + i), kept + i
         src, dst = x + 8 * j * n, y + 8 * i * n
         if j < z_limbs:
@@ -103,10 +103,11 @@ def dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
 
 
 @compiled
-def second_stage(ring, targets, matrix, minus_one, y, c, kept, shared, dropped, n):
-    """The first `shared` rows of y less the conversion of the other ones: the limbs that z has, after the others are divided away."""
+def second_stage(ring, targets, matrix, minus_one, y, c, kept, shared, dropped, first, stop, n):
+    """Rows first .. stop-1 of the first `shared` of y less the conversion of the other ones: the limbs that z has, after the others are
+    divided away."""
     rest = dropped - shared
-    for i in range(shared):
+    for i in range(first, stop):
         row = y + 8 * i * n
         convert_row(load(targets, i), y + 8 * shared * n, c, matrix + 8 * i * (rest + AFTER), rest, n)
         add_scaled(load(ring, kept + i), row, c, row, minus_one + 8 * i, n)
@@ -126,23 +127,36 @@ def _finish(record, x, c, z, out, constants, z_limbs, z_scaled, ntt, n):
 
 
 @entry
-def mod_down(row):
-    """x, z, out, scratch, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n, and for limbs in two
-    stages: how many are in the second, targets, matrix and -1 of each
+def mod_down_rows(row):
+    """The row of `mod_down`, for its first phase: dropped limbs to inputs of the conversion."""
+    x, z, y, ring, scales, factors = row[0], row[1], row[3], row[4], row[6], row[7]
+    dropped_rows(ring, x, z, y, scales, factors, row[10], row[20], row[21], row[12], row[14], row[15])
 
-    scratch: a row per dropped limb, and two. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
+
+@entry
+def mod_down_second(row):
+    """The row of `mod_down`, for the phase of the limbs in two stages."""
+    second_stage(
+        row[4], row[17], row[18], row[19], row[3], row[22], row[10], row[16], row[11], row[20], row[21], row[15]
+    )
+
+
+@entry
+def mod_down(row):
+    """x, z, out, rows, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n, and for limbs in two
+    stages: how many are in the second, targets, matrix and -1 of each; and first and last kept limb, scratch
+
+    rows: one per dropped limb, made by the other phases. scratch: two rows. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
     for each dropped one, and AFTER. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
     """
-    x, z, out, y, ring, targets, scales, factors = row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
-    matrix, constants, kept, dropped, z_limbs = row[8], row[9], row[10], row[11], row[12]
+    x, z, out, y, ring, targets = row[0], row[1], row[2], row[3], row[4], row[5]
+    matrix, constants, dropped, z_limbs = row[8], row[9], row[11], row[12]
     z_scaled, ntt, n = row[13], row[14], row[15]
-    dropped_rows(ring, x, z, y, scales, factors, kept, dropped, z_limbs, ntt, n)
-    c0 = y + 8 * dropped * n
-    second_stage(ring, row[17], row[18], row[19], y, c0, kept, row[16], dropped, n)
+    first, stop, c0 = row[20], row[21], row[22]
     c1 = c0 + 8 * n
     width = 8 * (dropped + AFTER)
-    for j in range(0, kept, 2):  # two kept limbs per reading of the dropped ones
-        if j + 1 < kept:
+    for j in range(first, stop, 2):  # two kept limbs per reading of the dropped ones
+        if j + 1 < stop:
             convert_rows(
                 load(targets, j),
                 load(targets, j + 1),
@@ -156,7 +170,7 @@ def mod_down(row):
             )
         else:
             convert_row(load(targets, j), y, c0, matrix + j * width, dropped, n)
-        for k in range(min(2, kept - j)):
+        for k in range(min(2, stop - j)):
             i = j + k
             offset, c = 8 * i * n, c0 + 8 * k * n
             _finish(

@@ -137,24 +137,24 @@ COMPRESSED = (ifma_compressed_forward, ifma_compressed_inverse)
 
 
 @compiled
-def _forward_rows(ring, limbs, row_bytes, src, dst):
-    for j in range(limbs):
+def _forward_rows(ring, row_bytes, src, dst, first, stop):
+    for j in range(first, stop):
         ntt_forward(load(ring, j), src + j * row_bytes, dst + j * row_bytes)
 
 
 @compiled
-def _inverse_rows(ring, limbs, row_bytes, src, dst):
-    for j in range(limbs):
+def _inverse_rows(ring, row_bytes, src, dst, first, stop):
+    for j in range(first, stop):
         ntt_inverse(load(ring, j), src + j * row_bytes, dst + j * row_bytes)
 
 
 @entry
 def ntt(row):
-    """row: ring, limbs, bytes per row, x, out."""
-    _forward_rows(row[0], row[1], row[2], row[3], row[4])
+    """row: ring, bytes per row, x, out, and first and last limb."""
+    _forward_rows(row[0], row[1], row[2], row[3], row[4], row[5])
 
 
 @entry
 def intt(row):
-    """row: ring, limbs, bytes per row, x, out."""
-    _inverse_rows(row[0], row[1], row[2], row[3], row[4])
+    """row: ring, bytes per row, x, out, and first and last limb."""
+    _inverse_rows(row[0], row[1], row[2], row[3], row[4], row[5])

@@ -225,10 +225,9 @@ def _uniform_words(out, seed, record, stream, n, scratch):
 
 @entry
 def sample_uniform(row):
-    """seed, out, scratch, ring, limbs, n, stream"""
-    seed, out, scratch, ring = row[0], row[1], row[2], row[3]
-    limbs, n, stream = row[4], row[5], row[6]
-    for j in range(limbs):
+    """seed, out, ring, n, stream, and first and last limb, scratch"""
+    seed, out, ring, n, stream, scratch = row[0], row[1], row[2], row[3], row[4], row[7]
+    for j in range(row[5], row[6]):
         record = load(ring, j)
         if n < GROUP_WORDS:
             _redraw(out + 8 * j * n, seed, record, stream + j, n, scratch)
@@ -238,10 +237,9 @@ def sample_uniform(row):
 
 @entry
 def sample_uniform_ifma(row):
-    """seed, out, scratch, ring, limbs, n, stream; n >= 128"""
-    seed, out, scratch, ring = row[0], row[1], row[2], row[3]
-    limbs, n, stream = row[4], row[5], row[6]
-    for j in range(limbs):
+    """seed, out, ring, n, stream, and first and last limb, scratch; n >= 128"""
+    seed, out, ring, n, stream, scratch = row[0], row[1], row[2], row[3], row[4], row[7]
+    for j in range(row[5], row[6]):
         record, target = load(ring, j), out + 8 * j * n
         if np.int64(1 << 12) < load(record, limb.Q) < np.int64(1 << 50):
             _uniform_ifma(target, seed, record, scratch, stream + j, n // GROUP_WORDS)
