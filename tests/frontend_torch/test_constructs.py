@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -289,41 +287,6 @@ def test_branch_names_the_variable() -> None:
     with pytest.raises(DataDependentError, match=r"'x', which is encrypted") as caught:
         jit.trace(simple, inputs={"x": jit.encrypted()})
     assert (caught.value.variable, caught.value.line) == ("x", line_of(simple))
-
-
-GENERATOR = np.random.default_rng(1)
-
-
-@pytest.mark.parametrize("draw", [random.random, lambda: np.random.rand(8)], ids=["random", "numpy"])
-def test_global_generators(draw: Any) -> None:
-    def draws(x: Any, w: Any) -> Any:
-        return x * draw()
-
-    with pytest.raises(TraceRandomnessError, match="generator of Python or NumPy") as caught:
-        traced(draws)
-    assert caught.value.line == inspect.getsourcelines(draws)[1]
-
-
-def test_generators_that_the_function_holds() -> None:
-    own = random.Random(3)
-
-    class Noisy(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.generator = np.random.default_rng(2)
-
-        def forward(self, x: Any, w: Any) -> Any:
-            return x * self.generator.normal()
-
-    for function in (
-        lambda x, w: x * own.random(),
-        lambda x, w: x * GENERATOR.random(),
-        functools.partial(lambda g, x, w: x * g.random(), GENERATOR),
-        Noisy().eval(),
-        Noisy().eval().forward,
-    ):
-        with pytest.raises(TraceRandomnessError):
-            traced(function)
 
 
 def test_training_mode() -> None:

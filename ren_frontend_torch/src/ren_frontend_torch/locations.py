@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from types import CodeType, FrameType, TracebackType
 
+import numpy as np
 import ren
 import torch
+import xdsl
 
 #: Frames of these packages are not the user's.
-_HIDDEN = tuple(os.path.dirname(str(f)) + os.sep for f in (torch.__file__, ren.__file__, __file__))
+_HIDDEN = tuple(os.path.dirname(str(f)) + os.sep for f in (torch.__file__, ren.__file__, xdsl.__file__, __file__))
 _hidden: dict[CodeType, bool] = {}
+#: Nor are those of Python's library and NumPy, when it matters who asked for a random number.
+_LIBRARY = (os.path.dirname(str(np.__file__)) + os.sep, "<frozen ")
+_STANDARD = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+_INSTALLED = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
 
 #: (file, line)
 Source = tuple[str, int]
 UNKNOWN: Source = ("<unknown>", 0)
 
 
-def _is_hidden(code: CodeType) -> bool:
+def is_hidden(code: CodeType) -> bool:
+    """Whether code is PyTorch's, xDSL's or Ren's."""
     found = _hidden.get(code)
     if found is None:
         found = _hidden[code] = code.co_filename.startswith(_HIDDEN)
@@ -28,9 +36,33 @@ def _is_hidden(code: CodeType) -> bool:
 def user_frame() -> FrameType | None:
     """The innermost frame outside PyTorch and Ren."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_hidden(frame.f_code):
+    while frame is not None and is_hidden(frame.f_code):
         frame = frame.f_back
     return frame
+
+
+def is_library(code: CodeType) -> bool:
+    """Whether code is Python's standard library or NumPy."""
+    file = code.co_filename
+    return file.startswith(_LIBRARY) or (file.startswith(_STANDARD) and not file.startswith(_INSTALLED))
+
+
+def outer_source() -> Source:
+    """The innermost frame outside PyTorch, Ren, NumPy and the standard library."""
+    frame = user_frame()
+    while frame is not None and (is_library(frame.f_code) or is_hidden(frame.f_code)):
+        frame = frame.f_back
+    return UNKNOWN if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def is_importing(root: CodeType) -> bool:
+    """Whether a module is being imported, by code that the frame of `root` called."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not root:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def user_source() -> Source:
@@ -42,7 +74,7 @@ def traceback_source(traceback: TracebackType | None) -> Source:
     """The innermost user frame of a traceback."""
     found = UNKNOWN
     while traceback is not None:
-        if not _is_hidden(traceback.tb_frame.f_code):
+        if not is_hidden(traceback.tb_frame.f_code):
             found = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
         traceback = traceback.tb_next
     return found

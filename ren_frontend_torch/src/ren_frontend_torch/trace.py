@@ -16,8 +16,9 @@ from ren.program.workspace import as_workspace
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
+from ren_frontend_torch import generators
 from ren_frontend_torch.capture import CaptureResult
-from ren_frontend_torch.guards import PublicWork, generator_states
+from ren_frontend_torch.guards import DRAW_OUTSIDE
 from ren_frontend_torch.handles import Handle
 from ren_frontend_torch.inputs import Inputs, declared, filled, leaves
 from ren_frontend_torch.locations import UNKNOWN, traceback_source
@@ -58,7 +59,7 @@ def trace(
         captured = Materials(_parameter_names(function), materials)
         arguments = [(p, s) for p, s in _all_leaves(roles) if s.role != "static"]
         block = Block(arg_types=[argument_type(s) for _, s in arguments])
-        tracer = Tracer(block, captured, PublicWork(), max_ops)
+        tracer = Tracer(block, captured, max_ops, _called.__code__)
         program = _traced(roles, tracer, arguments, captured)
     if captured.all:
         space.setdefault("materials", materials)
@@ -110,10 +111,11 @@ def _traced(roles: Inputs, tracer: Tracer, arguments: list[tuple[str, InputSpec]
 
 def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materials) -> Any:
     """What the function returns. Raises TraceError for whatever goes wrong inside."""
-    before = generator_states(roles.function)
+    reached = generators.reached(roles.function)
+    before = generators.states(reached)
     work = tracer.work
     try:
-        with torch.no_grad(), work:
+        with torch.no_grad(), work, tracer.watch.watching():
             out = roles.call(given)
     except TraceError:
         raise
@@ -129,12 +131,12 @@ def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Mate
     if refused is not None:
         # The function caught it and went on with something else.
         raise refused
-    if generator_states(roles.function) != before:
+    if generators.states(reached) != before:
         file, line = _definition(roles.function)
         raise TraceRandomnessError(
             f"{roles.name} draws random numbers from a generator of Python or NumPy, which would be frozen into the program",
             subject=roles.name,
-            hint="Draw outside and pass the result as message()",
+            hint=DRAW_OUTSIDE,
             file=file,
             line=line,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -33,14 +35,15 @@ from ren_frontend_torch.known import Known
 from ren_frontend_torch.locations import UNKNOWN, Source, user_source, variable_of
 from ren_frontend_torch.materials import Materials
 from ren_frontend_torch.meanings import MEANINGS
+from ren_frontend_torch.watch import Watch
 
 _NORMALISED = frozenset(("batch_norm", "instance_norm"))
 
 
 class Tracer(Known):
-    """See `call`. several: nodes that stand for a tuple -> its length."""
+    """See `call`. root: the code that calls the traced function. several: nodes that stand for a tuple -> its length."""
 
-    def __init__(self, block: Block, materials: Materials, work: PublicWork, max_ops: int) -> None:
+    def __init__(self, block: Block, materials: Materials, max_ops: int, root: CodeType) -> None:
         super().__init__()
         self.graph = fx.Graph()
         self.block = block
@@ -50,7 +53,8 @@ class Tracer(Known):
         self._parts: dict[fx.Node, list[Attribute]] = {}
         self._materials = materials
         self._material_nodes: dict[str, fx.Node] = {}
-        self.work = work
+        self.work = PublicWork(self._report)
+        self.watch = Watch(self.work.found, root)
         self._max_ops = max_ops
         self._count = 0
         self._emit = Emitter(block, self.values, self._capture)
@@ -148,6 +152,16 @@ class Tracer(Known):
 
         On encrypted values it becomes the operations that it means; what has no encrypted meaning, and everything public, is kept as a `torch.call`.
         """
+        if not self.watch.suspends:
+            return self._call(kind, target, args, kwargs)
+        seen = sys.getprofile()
+        sys.setprofile(None)
+        try:
+            return self._call(kind, target, args, kwargs)
+        finally:
+            sys.setprofile(seen)
+
+    def _call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         source = user_source()
         if self.closed:
             raise TraceError("a traced value was used after its trace had ended", file=source[0], line=source[1])
@@ -203,6 +217,16 @@ class Tracer(Known):
             raise self.refusal(
                 TrainingModeError(
                     f"{word} in training mode", hint="Call .eval() on the module first", file=source[0], line=source[1]
+                )
+            )
+        if word in targets.UNWRITTEN:
+            raise self.refusal(
+                TraceRandomnessError(
+                    f"{word} returns whatever its memory held before, which no program repeats",
+                    subject=word,
+                    hint="Use torch.zeros_like",
+                    file=source[0],
+                    line=source[1],
                 )
             )
         if word not in targets.RANDOM:
@@ -378,6 +402,7 @@ class Tracer(Known):
         return x.item() if isinstance(x, np.generic) else x
 
     def _capture(self, x: Any) -> Any:
+        self.work.check_written(x)
         name = variable_of(x)
         return self._materials.capture(x, name)[0]
 

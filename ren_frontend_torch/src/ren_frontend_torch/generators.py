@@ -1,0 +1,125 @@
+"""The random generators that a function can reach, and their states: what shows that it drew from one where the call itself is not seen."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from ren_frontend_torch.locations import is_hidden, is_library
+
+#: A function that reaches more objects than this is followed no further.
+_MOST = 20_000
+#: Of a longer container, the first items.
+_ITEMS = 1000
+_LEAVES = (torch.Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
+
+
+def states(generators: Iterable[Any]) -> tuple[Any, ...]:
+    """States of generators, and of those that code uses without naming one."""
+    common = (random.getstate(), _frozen(np.random.get_state()), torch.get_rng_state().numpy().tobytes())
+    return (*common, *(_state(g) for g in generators))
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, random.SystemRandom):
+        return None  # the system keeps it
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.Generator):
+        return _frozen(generator.bit_generator.state)
+    if isinstance(generator, np.random.BitGenerator):
+        return _frozen(generator.state)
+    return _frozen(generator.get_state())
+
+
+def _frozen(state: Any) -> Any:
+    if isinstance(state, dict):
+        return tuple((k, _frozen(v)) for k, v in state.items())
+    if isinstance(state, (tuple, list)):
+        return tuple(_frozen(v) for v in state)
+    if isinstance(state, torch.Tensor):
+        state = state.numpy()
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def reached(function: Any) -> list[Any]:
+    """Generators in closures, in globals that the code names, in attributes and items, of the function and of what it can call."""
+    found: list[Any] = []
+    pending, seen = [function], dict[int, Any]()
+    while pending and len(seen) < _MOST:
+        value = pending.pop()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, _GENERATORS):
+            found.append(value)
+        else:
+            pending.extend(_inside(value))
+    return found
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, FunctionType):
+        return () if _foreign(value.__code__) else _of_function(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [item for item, _ in zip(value, range(_ITEMS), strict=False)]
+    if isinstance(value, dict):
+        return [item for item, _ in zip(value.values(), range(_ITEMS), strict=False)]
+    if isinstance(value, partial):
+        return (value.func, value.args, value.keywords)
+    if isinstance(value, MethodType):
+        return (value.__self__, value.__func__)
+    if isinstance(value, BuiltinMethodType):
+        return () if isinstance(value.__self__, ModuleType) else (value.__self__,)
+    if isinstance(value, (staticmethod, classmethod)):
+        return (value.__func__,)
+    if isinstance(value, property):
+        return (value.fget,)
+    if isinstance(value, ModuleType):
+        return ()
+    if isinstance(value, type):
+        return () if _is_known(value) else list(vars(value).values())
+    held = getattr(value, "__dict__", None)
+    # Methods reach what their class and the globals of its module hold.
+    return [*(held.values() if isinstance(held, dict) else ()), *(c for c in type(value).__mro__ if not _is_known(c))]
+
+
+def _of_function(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # no value yet
+            yield cell.cell_contents
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    names = set(_names(function.__code__))
+    for name in names & function.__globals__.keys():
+        value = function.__globals__[name]
+        yield value
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in _KNOWN:
+            yield from (vars(value)[n] for n in names & vars(value).keys())
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Globals and attributes that a function and those inside it name."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+_KNOWN = frozenset(("builtins", "numpy", "random", "ren", "ren_frontend_torch", "torch", "typing", "xdsl"))
+
+
+def _is_known(kind: type) -> bool:
+    return str(kind.__module__).partition(".")[0] in _KNOWN
+
+
+def _foreign(code: CodeType) -> bool:
+    return is_hidden(code) or is_library(code)
