@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from typing import Any
 
 import pytest
@@ -142,6 +144,115 @@ def test_runnable_programs_run_right(engine: Any, steps: list[tuple[str, int]], 
     for a, b in zip(found, expected, strict=True):
         assert a.shape == b.shape
         torch.testing.assert_close(a, b.to(torch.complex128), rtol=1e-6, atol=1e-6)
+
+
+#: Shapes of captured tensors and messages, of which many do not meet the value.
+PUBLIC = st.lists(st.sampled_from((1, 2, 3, 4, 6)), max_size=3).map(tuple)
+#: (operation, shape, number) on a value of any shape.
+SHAPED = st.tuples(
+    st.sampled_from(
+        (
+            "add",
+            "mul",
+            "sub",
+            "from",
+            "divide",
+            "message",
+            "sum",
+            "mean",
+            "view",
+            "move",
+            "step",
+            "pick",
+            "square",
+            "self",
+        )
+    ),
+    PUBLIC,
+    st.integers(-3, 3),
+)
+
+
+def shaped(steps: list[tuple[str, tuple[int, ...], int]]) -> Any:
+    """A function of x (encrypted, 12 elements) and w (public) that takes shapes as they come; what PyTorch refuses is left out."""
+
+    def function(x: Any, w: Any) -> Any:
+        for name, shape, number in steps:
+            a = torch.linspace(0.5, 1.0, math.prod(shape), dtype=torch.float64).reshape(shape)
+            axis = number % len(x.shape) if x.shape else 0
+            with contextlib.suppress(LeftOut):
+                if name in ("add", "mul", "sub", "from", "divide", "message"):
+                    other = w if name == "message" else a
+                    meets(x.shape, other.shape)
+                    x = {
+                        "add": lambda x=x, a=a: x + a,
+                        "mul": lambda x=x, a=a: x * a,
+                        "sub": lambda x=x, a=a: x - a,
+                        "from": lambda x=x, a=a: a - x,
+                        "divide": lambda x=x, a=a: x / a,
+                        "message": lambda x=x: x * w,
+                    }[name]()
+                elif name in ("sum", "mean") and x.shape:
+                    x = x.mean(axis, keepdim=number > 0) if name == "mean" else x.sum(axis, keepdim=number > 0) / 4
+                elif name == "view":
+                    wanted = (*shape, -1)
+                    x = x.reshape(wanted) if math.prod(x.shape) % math.prod(shape) == 0 else x
+                elif name == "move" and len(x.shape) > 1:
+                    x = x.transpose(0, axis)
+                elif name == "step" and x.shape:
+                    x = x[(slice(None),) * axis + (slice(None, None, 2),)]
+                elif name == "pick" and x.shape:
+                    x = x[(slice(None),) * axis + (0,)]
+                elif name == "square":
+                    x = x * x
+                elif name == "self" and x.shape and x.shape[0] > 1:
+                    x = x[1:] * x[:-1]
+        return x
+
+    return function
+
+
+class LeftOut(Exception):
+    """PyTorch has no result, or a larger one."""
+
+
+def meets(shape: Any, other: Any) -> None:
+    try:
+        found = torch.broadcast_shapes(tuple(shape), tuple(other))
+    except RuntimeError:
+        raise LeftOut from None
+    if found != tuple(shape):
+        raise LeftOut
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(steps=st.lists(SHAPED, max_size=6), shape=PUBLIC, seed=st.integers(0, 1000))
+def test_runnable_programs_of_any_shape_run_right(
+    engine: Any, steps: list[tuple[str, tuple[int, ...], int]], shape: tuple[int, ...], seed: int
+) -> None:
+    function = shaped(steps)
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=12), "w": jit.message(shape=shape)})
+    program, workspace = lowered(captured, engine)
+    report = program.readiness(workspace)
+    if not report.runnable:
+        assert {d.code for d in report.errors} <= LEGITIMATE, report.diagnostics
+        return
+    generator = torch.Generator().manual_seed(seed)
+    x = 2 * torch.rand(12, generator=generator, dtype=torch.float64) - 1
+    w = 2 * torch.rand(shape, generator=generator, dtype=torch.float64) - 1
+    found = captured.decode(revealed(engine, program.run(x, w, workspace=workspace)))
+    expected = captured.reference(x, w)
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found, expected.to(torch.complex128), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.full
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(SHAPED, max_size=8), shape=PUBLIC, seed=st.integers(0, 1000))
+def test_many_runnable_programs_of_any_shape_run_right(
+    engine: Any, steps: list[tuple[str, tuple[int, ...], int]], shape: tuple[int, ...], seed: int
+) -> None:
+    test_runnable_programs_of_any_shape_run_right.hypothesis.inner_test(engine, steps, shape, seed)
 
 
 @pytest.mark.full

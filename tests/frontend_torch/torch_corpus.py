@@ -138,6 +138,20 @@ RIGHT: dict[str, Any] = {
         torch.roll(x.view(4, 2), 1, 0) + torch.roll(x.view(4, 2), 3) + x.view(4, 2).roll((1, 2), (1, 0))
     ),
     "squeeze": lambda x, w: x.unsqueeze(0).squeeze(0) + x.reshape(8, 1).squeeze() + x.ravel() + x.flatten(),
+    "steps": lambda x, w: x[::2] + x[1::2] + x[:-1:2],
+    "step beyond the end": lambda x, w: x[1::7] * x[2::9],
+    "x ** 0": lambda x, w: x + x**0 + torch.pow(x, 0) * x,
+    "columns": lambda x, w: x.view(2, 4)[:, 1] + x.view(2, 4)[..., -1] + x.view(4, 2)[1:3, 0],
+    "blocks": lambda x, w: x.view(2, 4)[:, 1:3] * x.view(4, 2)[::2],
+    "transposed": lambda x, w: x.view(2, 4).T + torch.transpose(x.view(2, 4), 0, 1) * x.view(4, 2),
+    "permuted": lambda x, w: x.view(2, 2, 2).permute(2, 0, 1) + torch.permute(x.view(2, 2, 2), (1, 0, 2)),
+    "swapped axis of length 1": lambda x, w: x.view(1, 8).T.flatten() + x.view(8, 1).swapaxes(0, 1).view(8),
+    "sum of rows": lambda x, w: x.view(2, 4).sum(0) + x.view(2, 4).mean(0, keepdim=True).flatten(),
+    "sum of columns": lambda x, w: x.view(2, 4).sum(-1) + torch.mean(x.view(2, 4), dim=1, keepdim=True).squeeze(1),
+    "sum of the middle": lambda x, w: x.view(2, 2, 2).sum((0, 2)) + x.view(2, 2, 2).sum(1)[0],
+    "scalars": lambda x, w: (
+        x[2:3].squeeze() + x[1:2].reshape(()) + x.sum().reshape(1).squeeze() + x[0].view(1, 1)[0, 0]
+    ),
     "x.shape": lambda x, w: x * x.shape[0] + x.size(0) + x.size(-1) + x.numel() + x.ndim + x.dim(),
     "len(x)": lambda x, w: x * len(x),
     "zeros and ones like": lambda x, w: x + torch.zeros_like(x) + torch.ones_like(x),

@@ -57,6 +57,7 @@ def test_before_and_after(name: str) -> None:
 
 @pytest.mark.parametrize("name", COUNTERS)
 def test_again_changes_nothing(name: str) -> None:
+    """J18."""
     after = jit.parse(text(name, "after"))
     result = only(name).run(after, Workspace())
     assert result.program.to_text() == after.to_text()

@@ -86,6 +86,7 @@ def test_other_functions_are_visited_too() -> None:
 
 
 def test_product_of_ciphertexts() -> None:
+    """J15."""
     result = lowering().run(binary("multiply", x=encrypted(), y=encrypted()))
     assert names(result.program) == [
         "ren.ckks.to_ntt",
@@ -103,12 +104,14 @@ def test_square_as_a_product_has_two_transitions() -> None:
 
 
 def test_sum_with_a_message() -> None:
+    """J16."""
     result = lowering().run(binary("add", x=encrypted(), w=message())).program
     assert names(result) == ["ren.ckks.prepare.add.message", "ren.ckks.add_plaintext"]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_product_with_a_message(swapped: bool) -> None:
+    """J17."""
     inputs: dict[str, Any] = {"x": encrypted(), "w": message()}
     source = binary("multiply", **(dict(reversed(inputs.items())) if swapped else inputs))
     assert names(lowering().run(source).program) == [
@@ -154,7 +157,7 @@ def test_a_foreign_type_is_never_taken_for_a_message() -> None:
 
 
 def test_scalar_is_encoded_at_the_scale_of_its_level() -> None:
-    """`secret * 0.5`."""
+    """J23: `secret * 0.5`."""
     b = ProgramBuilder(x=encrypted())
     source = b.program(b("ren.semantic.multiply", b["x"], b.constant(0.5)))
     program = lowering().run(source).program

@@ -6,6 +6,7 @@ values, or something public. It raises Unsupported, or the RuleError of an opera
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -120,13 +121,15 @@ def divide(e: Emitter, input: Any, other: Any, rounding_mode: Any = None) -> SSA
     return e.build("ren.semantic.divide", [a, b])
 
 
-def power(e: Emitter, input: Any, exponent: Any) -> SSAValue:
+def power(e: Emitter, input: Any, exponent: Any) -> Any:
     if type(exponent) is not Handle and isinstance(exponent, torch.Tensor) and exponent.ndim == 0:
         exponent = exponent.item()
     plain = number(exponent)
-    if type(input) is not Handle or plain is None or isinstance(plain, complex) or plain != int(plain) or plain < 1:
-        raise Unsupported("powers of encrypted values have a whole exponent of at least 1")
+    if type(input) is not Handle or plain is None or isinstance(plain, complex) or plain != int(plain) or plain < 0:
+        raise Unsupported("powers of encrypted values have a whole exponent of at least 0")
     x, exponent = e.value(input), int(plain)
+    if exponent == 0:
+        return moving.ones_like(e, input)
     if exponent == 1:
         return x
     if exponent == 2:
@@ -163,14 +166,37 @@ def _reduction(name: str) -> Callable[..., SSAValue]:
         rank = e.rank(x)
         if rank == 0:
             return x
-        attributes: dict[str, int] = {}
-        if rank > 1 and len(axes) != rank:
-            attributes["dimension"] = min(axes) - rank
-        if keepdim:
-            attributes["keepdim"] = 1
-        return e.build(name, [x], attributes)
+        if len(axes) != rank:
+            return _partial(e, x, axes, bool(keepdim), mean=name.endswith("mean"))
+        return e.build(name, [x], {"keepdim": 1} if keepdim else {})
 
     return reduce
+
+
+def _partial(e: Emitter, x: SSAValue, axes: set[int], keepdim: bool, mean: bool) -> SSAValue:
+    """A sum or mean over some axes. Over leading ones, rows are added; over others, a product with a matrix brings the sums together."""
+    shape = e.layout(x).shape
+    assert shape is not None  # it has several axes
+    kept = [d for i, d in enumerate(shape) if i not in axes]
+    count = math.prod(d for i, d in enumerate(shape) if i in axes)
+    share = 1.0 / count if mean else 1.0
+    if axes == set(range(len(axes))):
+        width = math.prod(kept)
+        flat = moving.reshaped(e, x, (math.prod(shape),))
+        rows = [
+            e.build("ren.semantic.slice", [flat], {"start": i, "stop": i + width})
+            for i in range(0, count * width, width)
+        ]
+        summed = rows[0]
+        for row in rows[1:]:
+            summed = e.build("ren.semantic.add", [summed, row])
+        if mean:
+            summed = e.build("ren.semantic.multiply", [summed, e.constant(share)])
+    else:
+        numbers = torch.arange(math.prod(kept)).reshape([1 if i in axes else d for i, d in enumerate(shape)])
+        target = numbers.expand(shape).reshape(-1).tolist()
+        summed = moving.by_matrix(e, x, tuple(enumerate(target)), (len(target), math.prod(kept)), share)
+    return moving.reshaped(e, summed, [1 if i in axes else d for i, d in enumerate(shape)] if keepdim else kept)
 
 
 # -- matrix products -------------------------------------------------------------------------------------------------
@@ -276,6 +302,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "squeeze": moving.squeeze,
     "subtract": subtract,
     "sum": _reduction("ren.semantic.sum"),
+    "permute": moving.permute,
+    "swap_axes": moving.swap_axes,
     "transpose": moving.transpose,
     "unbind": moving.unbind,
     "unsqueeze": moving.unsqueeze,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,10 @@ def getitem(e: Emitter, input: Any, index: Any) -> SSAValue:
     items = _index_items(index, rank, e.batched(x))
     if all(item == slice(None) for item in items):
         return x
-    if any(item != slice(None) for item in items[1:]):
-        raise Unsupported("only the first axis of an encrypted value is sliced")
     shape = e.layout(x).shape
+    stepped = type(items[0]) is slice and items[0].step not in (None, 1)
+    if stepped or any(item != slice(None) for item in items[1:]):
+        return picked(e, x, tuple(items))
     start, stop, drop = _range(items[0], None if shape is None else shape[0])
     if rank == 1:
         return e.build("ren.semantic.slice", [x], {"start": start, "stop": stop, **({"drop": 1} if drop else {})})
@@ -119,8 +121,6 @@ def _range(item: Any, length: int | None) -> tuple[int, int, bool]:
         if not 0 <= start < length:
             raise IndexError(f"index {item} is out of range for {length} elements")
         return start, start + 1, True
-    if item.step not in (None, 1):
-        raise Unsupported("a step in a slice")
     for bound in (item.start, item.stop):
         if bound is not None and type(bound) is not int:
             raise Unsupported("a slice takes bounds that are known while tracing: declare them static(...)")
@@ -180,7 +180,7 @@ def _length(e: Emitter, input: Any, dim: Any) -> int:
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _shape(e: Emitter, x: SSAValue) -> tuple[int, ...]:
+def shape_of(e: Emitter, x: SSAValue) -> tuple[int, ...]:
     if e.batched(x):
         raise Unsupported("its shape has batch axes that are unknown while tracing")
     shape = e.layout(x).shape
@@ -189,13 +189,14 @@ def _shape(e: Emitter, x: SSAValue) -> tuple[int, ...]:
     return shape
 
 
-def _reshaped(e: Emitter, x: SSAValue, shape: Sequence[int]) -> SSAValue:
+def reshaped(e: Emitter, x: SSAValue, shape: Sequence[int]) -> SSAValue:
     """x in another shape. A scalar has the one element of shape (1,), and takes its slots."""
-    old = _shape(e, x)
+    old = e.layout(x).shape
     if tuple(shape) == old:
         return x
     if not shape:
-        raise Unsupported("a reshape to a scalar: take element [0]")
+        flat = e.build("ren.semantic.reshape", [x], {"shape": [1]})
+        return e.build("ren.semantic.slice", [flat], {"start": 0, "stop": 1, "drop": 1})
     return e.build("ren.semantic.reshape", [x], {"shape": list(shape)})
 
 
@@ -206,52 +207,114 @@ def reshape(e: Emitter, input: Any, shape: Any = ()) -> SSAValue:
         raise Unsupported("a shape that is unknown while tracing")
     if wanted == [-1] and not e.batched(x) and e.rank(x) == 1:
         return x
-    count = math.prod(_shape(e, x))
+    count = math.prod(shape_of(e, x))
     if -1 in wanted:
         rest = math.prod(d for d in wanted if d != -1)
         if wanted.count(-1) > 1 or rest == 0 or count % rest:
             raise Unsupported(f"{count} elements do not form shape {tuple(wanted)}")
         wanted[wanted.index(-1)] = count // rest
-    return _reshaped(e, x, wanted)
+    return reshaped(e, x, wanted)
 
 
 def flatten(e: Emitter, input: Any, start_dim: Any = 0, end_dim: Any = -1) -> SSAValue:
     x = e.value(input)
     if e.rank(x) == 1 and not e.batched(x):
         return x
-    shape = _shape(e, x)
+    shape = shape_of(e, x)
     if not shape:
-        return _reshaped(e, x, (1,))
+        return reshaped(e, x, (1,))
     start, stop = start_dim % len(shape), end_dim % len(shape)
-    return _reshaped(e, x, (*shape[:start], math.prod(shape[start : stop + 1]), *shape[stop + 1 :]))
+    return reshaped(e, x, (*shape[:start], math.prod(shape[start : stop + 1]), *shape[stop + 1 :]))
 
 
 def squeeze(e: Emitter, input: Any, dim: Any = None) -> SSAValue:
     x = e.value(input)
-    shape = _shape(e, x)
+    shape = shape_of(e, x)
     axes = axes_of(e, x, dim)
-    return _reshaped(e, x, [d for i, d in enumerate(shape) if i not in axes or d != 1])
+    return reshaped(e, x, [d for i, d in enumerate(shape) if i not in axes or d != 1])
 
 
 def unsqueeze(e: Emitter, input: Any, dim: Any) -> SSAValue:
     x = e.value(input)
-    shape = list(_shape(e, x))
+    shape = list(shape_of(e, x))
     if type(dim) is not int or not -len(shape) - 1 <= dim <= len(shape):
         raise Unsupported(f"dim={dim!r}")
     shape.insert(dim % (len(shape) + 1), 1)
-    return _reshaped(e, x, shape)
+    return reshaped(e, x, shape)
+
+
+def permute(e: Emitter, input: Any, dims: Any = ()) -> SSAValue:
+    x = e.value(input)
+    order = (dims,) if type(dims) is int else tuple(dims)
+    rank = len(shape_of(e, x))
+    if any(type(d) is not int for d in order) or sorted(d % max(rank, 1) for d in order) != list(range(rank)):
+        raise Unsupported(f"{order} is no order of {rank} axes")
+    return _moved(e, x, lambda numbers: numbers.permute(*order))
+
+
+def swap_axes(e: Emitter, input: Any, dim0: Any, dim1: Any) -> SSAValue:
+    x = e.value(input)
+    axes_of(e, x, (dim0, dim1))
+    return _moved(e, x, lambda numbers: numbers.transpose(dim0, dim1))
 
 
 def transpose(e: Emitter, input: Any) -> SSAValue:
     x = e.value(input)
-    if e.batched(x) or e.rank(x) > 1:
-        raise Unsupported("a transposition moves elements between slots: keep the array in the order that is needed")
-    return x
+    if e.batched(x):
+        raise Unsupported("a transposition would move the batch axes: write x.transpose(-2, -1)")
+    return x if e.rank(x) <= 1 else _moved(e, x, lambda numbers: numbers.permute(*reversed(range(numbers.dim()))))
+
+
+# -- picking elements ------------------------------------------------------------------------------------------------
+
+
+def picked(e: Emitter, x: SSAValue, items: tuple[Any, ...]) -> SSAValue:
+    """Elements in any order and number."""
+    for item in items:
+        if type(item) is slice and any(
+            b is not None and type(b) is not int for b in (item.start, item.stop, item.step)
+        ):
+            raise Unsupported("a slice takes bounds that are known while tracing: declare them static(...)")
+    return _moved(e, x, lambda numbers: numbers[items])
+
+
+def _moved(e: Emitter, x: SSAValue, move: Callable[[torch.Tensor], torch.Tensor]) -> SSAValue:
+    """What `move` does to the numbers of the elements, done to the elements: nothing but another shape where they stay in order, else a product with a
+    matrix of zeros and ones, which costs one level and, for n elements, about 2 sqrt(n) rotations."""
+    shape = e.layout(x).shape
+    if shape is None:
+        raise Unsupported("its length is not declared: declare encrypted(slots=n)")
+    count = math.prod(shape)
+    moved = move(torch.arange(count).reshape(shape))
+    source = moved.reshape(-1)
+    if not len(source):
+        raise Unsupported("it picks no element")
+    if len(source) == count and bool((source == torch.arange(count)).all()):
+        return reshaped(e, x, tuple(moved.shape))
+    places = tuple(zip(source.tolist(), range(len(source)), strict=True))
+    return reshaped(e, by_matrix(e, x, places, (count, len(source)), 1.0), tuple(moved.shape))
+
+
+def by_matrix(
+    e: Emitter, x: SSAValue, places: tuple[tuple[int, int], ...], shape: tuple[int, int], value: float
+) -> SSAValue:
+    """The flattened value times a matrix that is `value` at `places` and 0 elsewhere, as a vector."""
+    flat = reshaped(e, x, (shape[0],))
+    return e.build("ren.semantic.matmul", [flat, e.value(_sparse(places, shape, value))], {"form": "right"})
+
+
+@lru_cache(maxsize=64)
+def _sparse(places: tuple[tuple[int, int], ...], shape: tuple[int, int], value: float) -> torch.Tensor:
+    """One tensor, and so one material of a program, however often it is used."""
+    matrix = torch.zeros(shape, dtype=torch.float64)
+    rows, columns = zip(*places, strict=True)
+    matrix[list(rows), list(columns)] = value
+    return matrix
 
 
 def zeros_like(e: Emitter, input: Any, dtype: Any = None, **options: Any) -> Any:
-    return torch.zeros(_shape(e, e.value(input)), dtype=dtype or torch.float64)
+    return torch.zeros(shape_of(e, e.value(input)), dtype=dtype or torch.float64)
 
 
 def ones_like(e: Emitter, input: Any, dtype: Any = None, **options: Any) -> Any:
-    return torch.ones(_shape(e, e.value(input)), dtype=dtype or torch.float64)
+    return torch.ones(shape_of(e, e.value(input)), dtype=dtype or torch.float64)

@@ -22,7 +22,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
         bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor block_diag bmm broadcast_tensors broadcast_to
         bucketize cartesian_prod cat cdist ceil chain_matmul cholesky_inverse chunk clamp clamp_max clamp_min clip clone column_stack combinations
         complex concat concatenate conj conj_physical copysign corrcoef cos cosh count_nonzero cov cross cummax cummin cumprod cumsum
-        cumulative_trapezoid deg2rad det diag diag_embed diagflat diagonal diagonal_scatter diff digamma dist div divide dot dsplit dstack einsum empty_like eq
+        cumulative_trapezoid deg2rad det diag diag_embed diagflat diagonal diagonal_scatter diff digamma dist div divide dot dsplit dstack einsum eq
         equal erf erfc erfinv exp exp2 expm1 eye fix flatten flip fliplr flipud float_power floor floor_divide fmax fmin fmod frac frexp full full_like
         gather gcd ge greater greater_equal gt heaviside histc hsplit hstack hypot i0 imag index_add index_copy index_fill index_select inner inverse
         isclose isfinite isin isinf isnan isneginf isposinf isreal kron kthvalue lcm ldexp le lerp less less_equal lgamma linspace log log10 log1p log2
@@ -105,6 +105,11 @@ ONLY_IN_TRAINING: frozenset[str] = frozenset(
     words("alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout feature_dropout rrelu")
 )
 
+#: What returns memory as it was left.
+UNWRITTEN: frozenset[str] = frozenset(
+    words("empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize")
+)
+
 #: Calls whose result never shares memory with an argument, so that it may be changed in place. Others might be views.
 FRESH: frozenset[str] = frozenset(
     words(
@@ -161,16 +166,27 @@ SPELLINGS: tuple[Spelling, ...] = (
         "power",
         "torch.pow torch.float_power operator.pow .pow .float_power",
         "input exponent",
-        "x ** n with a whole n >= 1",
+        "x ** n with a whole n >= 0",
     ),
     _row("negate", "torch.neg torch.negative operator.neg .neg .negative", "input", "-x"),
     _row("square", "torch.square .square", "input", "x * x"),
     _row("conjugate", "torch.conj torch.conj_physical .conj .conj_physical", "input", "complex conjugate", fresh=False),
     _row("add_product", "torch.addcmul .addcmul", "input tensor1 tensor2 value", "x + value * y * z"),
-    _row("sum", "torch.sum .sum", "input dim keepdim dtype", "sum over all axes"),
-    _row("mean", "torch.mean .mean", "input dim keepdim dtype", "mean over all axes"),
+    _row(
+        "sum",
+        "torch.sum .sum",
+        "input dim keepdim dtype",
+        "sum over all axes, or some; behind the first ones, one level",
+    ),
+    _row("mean", "torch.mean .mean", "input dim keepdim dtype", "mean over all axes, or some"),
     _row("roll", "torch.roll .roll", "input shifts dims", "cyclic shift along axes, or of the flattened array"),
-    _row("getitem", "operator.getitem", "input index", "elements and ranges of the first axis", fresh=False),
+    _row(
+        "getitem",
+        "operator.getitem",
+        "input index",
+        "elements and ranges; with steps, or behind the first axis, one level",
+        fresh=False,
+    ),
     _row("narrow", "torch.narrow .narrow", "input dim start length", "a range of the first axis", fresh=False),
     _row("select", "torch.select .select", "input dim index", "one element of the first axis", fresh=False),
     _row("split", "torch.split .split", "input split_size dim", "ranges of the first axis", fresh=False),
@@ -187,7 +203,15 @@ SPELLINGS: tuple[Spelling, ...] = (
     _row("flatten", "torch.ravel .ravel", "input", "the same elements in another shape", fresh=False),
     _row("squeeze", "torch.squeeze .squeeze", "input dim", "the same elements in another shape", fresh=False),
     _row("unsqueeze", "torch.unsqueeze .unsqueeze", "input dim", "the same elements in another shape", fresh=False),
-    _row("transpose", "torch.t .t .T", "input", "of a vector: itself", fresh=False),
+    _row("transpose", "torch.t .t .T", "input", "axes in reverse; of a vector: itself", fresh=False),
+    _row(
+        "swap_axes",
+        "torch.transpose torch.swapaxes torch.swapdims .transpose .swapaxes .swapdims",
+        "input dim0 dim1",
+        "two axes exchanged",
+        fresh=False,
+    ),
+    _row("permute", "torch.permute .permute", "input *dims", "axes in another order", fresh=False),
     _row(
         "matmul",
         "torch.matmul torch.mm torch.linalg.matmul operator.matmul .matmul .mm",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ren.errors import MissingKeyError, ProgramRunError
+from ren.errors import MissingKeyError, ProgramInputError, ProgramRunError
 from ren.program import _xdsl
 from ren.program.types import EncryptedType, PlaintextType
 
@@ -75,7 +75,15 @@ def each(function: Callable[..., Any], *values: Any) -> Any:
     """`function` of the values, item by item where some are batches; leading axes broadcast as in NumPy."""
     if not any(type(v) is Many for v in values):
         return function(*values)
-    shape = np.broadcast_shapes(*(v.shape if type(v) is Many else () for v in values))
+    shapes = [v.shape for v in values if type(v) is Many]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ProgramInputError(
+            f"batch axes do not meet: {' and '.join(map(str, shapes))}",
+            subject="batch",
+            hint="Batch axes are equal, 1, or absent; public data has them in front of the shape of one value",
+        ) from None
     spread = [_spread(v, shape) for v in values]
     return Many(shape, tuple(function(*row) for row in zip(*spread, strict=True)))
 

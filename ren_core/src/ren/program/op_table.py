@@ -12,10 +12,11 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ren.program import noise_rules, rules, semantic_rules
+from ren.program.layout import LayoutError, packed_for
 from ren.program.noise_rules import NoiseRule
 from ren.program.rows import Attr, Check, KeyNeed, Needs, Row, Rule, Value
 from ren.program.scales import SymbolicScale
-from ren.program.states import EncryptedState
+from ren.program.states import EncryptedState, MessageState
 
 RELINEARIZE = "relinearize"
 RESCALE = "rescale"
@@ -93,6 +94,26 @@ def _count_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], par
         if count > params.slot_count
         else None
     )
+
+
+def _public_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
+    """Whether public data of known shape meets a ciphertext that fills all slots of the engine."""
+    public, secret = (getattr(t, "data", None) for t in types[:2])
+    if not isinstance(public, MessageState) or not isinstance(secret, EncryptedState):
+        return None
+    if public.shape is None or secret.layout is None or secret.layout.shape is not None:
+        return None
+    try:
+        packed_for(secret.layout.resolve(params.slot_count), public.shape)
+    except LayoutError as error:
+        return "invalid-layout", f"{error}: it fills all slots; declare encrypted(slots=n) for shorter vectors"
+    return None
+
+
+def _public_fits_sum(
+    types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any
+) -> tuple[str, str] | None:
+    return _public_fits(types, attributes, params) or rules.equal_scales(types, attributes, params)
 
 
 # -- attributes ------------------------------------------------------------------------------------------------------
@@ -411,7 +432,7 @@ def _prepare_rows() -> list[Row]:
                     Attr("source_role", "str", choices=(source,)),
                     Attr("scale_mode", "str", choices=SCALE_MODES),
                     results=_PLAINTEXT,
-                    check=rules.equal_scales if use == "add" else None,
+                    check=_public_fits_sum if use == "add" else _public_fits,
                     noise=noise_rules.encoded,
                     handler=_HANDLERS + f"prepare_{use}",
                 )

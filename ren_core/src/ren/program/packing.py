@@ -21,10 +21,22 @@ def to_array(value: Any) -> NDArray[Any]:
         value = value.detach().cpu()
         if hasattr(value, "resolve_conj"):
             value = value.resolve_conj().resolve_neg()
+        value = _in_numpy(value)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"public data must be numbers, got {type(value).__name__} of dtype {array.dtype}")
     return array
+
+
+def _in_numpy(tensor: Any) -> Any:
+    """A tensor of a kind that NumPy has: bfloat16, float8 and half-precision complex numbers are widened, which is exact; sparse ones are written out."""
+    if getattr(tensor, "is_sparse", False) or getattr(tensor, "is_sparse_csr", False):
+        tensor = tensor.to_dense()
+    try:
+        tensor.numpy()
+    except TypeError:
+        return tensor.cfloat() if tensor.is_complex() else tensor.float()
+    return tensor
 
 
 def layout_for(layout: Layout, shape: tuple[int, ...]) -> Layout:

@@ -108,13 +108,16 @@ def _slice(a: EncryptedState, attributes: Attributes) -> EncryptedState:
         raise LayoutError(f"slices are taken of vectors, not of shape {layout.shape}")
     if layout.shape is not None and stop > layout.shape[0]:
         raise LayoutError(f"the slice [{start}:{stop}] leaves a vector of {layout.shape[0]}")
+    return _result(sliced(layout, start, stop, bool(attributes.get("drop", 0))), a.batch, a.bound)
+
+
+def sliced(layout: Layout, start: int, stop: int, drop: bool) -> Layout:
+    """Of elements start..stop-1 moved to the front: what follows them becomes padding. drop: one element, as a scalar."""
     length = stop - start
+    shape: tuple[int, ...] = () if drop and length == 1 else (length,)
     if layout.shape == (length,):
-        return _result(layout, a.batch, a.bound)
-    frame = layout.frame
-    padding = Padding.NONE if frame == length else Padding.ANY
-    shape: tuple[int, ...] = () if attributes.get("drop", 0) and length == 1 else (length,)
-    return _result(Layout(shape, frame, padding), a.batch, a.bound)
+        return Layout(shape, layout.frame, layout.padding)
+    return Layout(shape, layout.frame, Padding.NONE if layout.frame == length else Padding.ANY)
 
 
 def _reshape(a: EncryptedState, attributes: Attributes) -> EncryptedState:

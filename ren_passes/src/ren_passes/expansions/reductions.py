@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ren.program.layout import SCALAR, Layout, LayoutError, Padding
+from ren.program.semantic_rules import sliced
 from xdsl.ir import SSAValue
 
 from ren_passes.expansions.emit import Emit, layout_of
@@ -47,12 +48,7 @@ def part(emit: Emit, x: SSAValue, start: int, stop: int, drop: bool) -> SSAValue
     layout = layout_of(x)
     if layout is None:
         raise LayoutError("the layout of the operand is not known: declare its input with a layout")
-    length = stop - start
-    if layout.shape == (length,):
-        return x
-    shape: tuple[int, ...] = () if drop and length == 1 else (length,)
-    padding = Padding.NONE if layout.frame == length else Padding.ANY
-    return emit.relayout(emit.rotate(x, -start), Layout(shape, layout.frame, padding))
+    return emit.relayout(emit.rotate(x, -start), sliced(layout, start, stop, drop))
 
 
 def reshape(emit: Emit, x: SSAValue, shape: tuple[int, ...]) -> SSAValue:
