@@ -195,7 +195,7 @@ def packed_for(layout: Layout | None, shape: tuple[int, ...] | None) -> Layout |
         # Encoded or not, a number multiplies whatever the padding holds, at most by itself.
         return layout.with_padding(Padding.ANY)
     if layout.is_replicated:
-        return packed(shape)
+        return packed((1,) * (len(layout.shape or ()) - len(shape)) + tuple(shape))
     if layout.shape is None:
         # Whether the last axis has the engine's slot count is known at readiness.
         return layout

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ren.program import noise_rules, rules, semantic_rules
-from ren.program.layout import LayoutError, packed_for
+from ren.program.layout import FULL, LayoutError, packed_for
 from ren.program.noise_rules import NoiseRule
 from ren.program.rows import Attr, Check, KeyNeed, Needs, Row, Rule, Value
 from ren.program.scales import SymbolicScale
@@ -97,14 +97,14 @@ def _count_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], par
 
 
 def _public_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
-    """Whether public data of known shape meets a ciphertext that fills all slots of the engine."""
-    public, secret = (getattr(t, "data", None) for t in types[:2])
-    if not isinstance(public, MessageState) or not isinstance(secret, EncryptedState):
-        return None
-    if public.shape is None or secret.layout is None or secret.layout.shape is not None:
+    """Whether public data of known shape meets a ciphertext that fills all slots of the engine: the second operand, or the one that `layout` describes."""
+    public = getattr(types[0], "data", None)
+    secret = getattr(types[1], "data", None) if len(types) > 1 else None
+    layout = secret.layout if isinstance(secret, EncryptedState) else attributes.get("layout", FULL)
+    if not isinstance(public, MessageState) or public.shape is None or layout is None or layout.shape is not None:
         return None
     try:
-        packed_for(secret.layout.resolve(params.slot_count), public.shape)
+        packed_for(layout.resolve(params.slot_count), public.shape)
     except LayoutError as error:
         return "invalid-layout", f"{error}: it fills all slots; declare encrypted(slots=n) for shorter vectors"
     return None
@@ -452,6 +452,7 @@ _CKKS = [
         Attr("layout", "layout", required=False),
         Attr("use", "str", required=False, choices=("add", "multiply")),
         results=_PLAINTEXT,
+        check=_public_fits,
         noise=noise_rules.encoded,
     ),
     *_prepare_rows(),

@@ -23,7 +23,7 @@ def _result(layout: Layout | None, batch: str | None, bound: float | None = None
 def _no_new_axes(secret: EncryptedState, shape: tuple[int, ...] | None) -> None:
     """Refuse public data that would make a batch of a value that has none: what follows would run over one element where it means all."""
     layout = secret.layout
-    if layout is None or shape is None or secret.batch != "none" or layout.is_replicated or math.prod(shape) == 1:
+    if layout is None or shape is None or secret.batch != "none" or layout.is_replicated:
         return
     rank = 1 if layout.shape is None else len(layout.shape)
     if len(shape) > rank:
