@@ -255,6 +255,7 @@ def test_cuda_plugin_on_a_machine_without_a_gpu(
     cupy: str | None, facts_wanted: tuple[bool, ...], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find_spec = importlib.util.find_spec
+    monkeypatch.setattr("ren_backend_cuda.nvrtc.find", lambda major=None: "libnvrtc.so.13")
     with PluginTester() as world:
         if cupy is None:
 
@@ -276,7 +277,8 @@ def test_cuda_plugin_on_a_machine_without_a_gpu(
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ren_backend_cuda.backend") is not None, reason="there are kernels")
-def test_cuda_plugin_without_kernels_says_so_even_with_a_gpu() -> None:
+def test_cuda_plugin_without_kernels_says_so_even_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ren_backend_cuda.nvrtc.find", lambda major=None: "libnvrtc.so.13")
     with PluginTester() as world:
         world.module(
             "cupy",

@@ -11,6 +11,8 @@ import importlib.util
 
 from ren.backend.capability import DeviceFacts
 
+from ren_backend_cuda import nvrtc
+
 INSTALL = 'Run in a clone of Ren: pip install -e ".[cuda]" (CUDA 13) or ".[cuda12]"'
 
 DRIVER = "Install or update the NVIDIA driver until `nvidia-smi` lists a GPU"
@@ -20,6 +22,8 @@ def probe() -> DeviceFacts:
     """Ask in order, stop at the first that fails. Never raises."""
     if importlib.util.find_spec("cupy") is None:
         return DeviceFacts(False, False, False, False, "CuPy is not installed", INSTALL)
+    if nvrtc.find() is None:
+        return DeviceFacts(False, False, False, False, "NVRTC, which compiles the kernels, is not installed", INSTALL)
     try:
         cupy = importlib.import_module("cupy")
     except Exception as error:
@@ -36,27 +40,22 @@ def probe() -> DeviceFacts:
     if importlib.util.find_spec("ren_backend_cuda.backend") is None:
         reason = f"this version of Ren has no CUDA kernels yet ({name} was found)"
         return DeviceFacts(True, True, True, False, reason, 'Use device="cpu"', name)
-    wrong = _first_wrong_word(cupy)
-    if wrong is not None:
-        return DeviceFacts(
-            True,
-            True,
-            True,
-            False,
-            f"{name} gives wrong results: {wrong}",
-            "Check the driver, or use device='cpu'",
-            name,
-        )
+    wrong, fix = _what_fails()
+    if wrong:
+        return DeviceFacts(True, True, True, False, f"{name} does not work: {wrong}", fix, name)
     return DeviceFacts(True, True, True, True, detail=name)
 
 
-def _first_wrong_word(cupy: object) -> str | None:
-    """Run a 64-bit multiply on the device and compare with Python; None where it is right."""
-    host = [0, 1, (1 << 61) - 1, 0xFFFFFFFFFFFFFFFF, 0x9E3779B97F4A7C15]
+def _what_fails() -> tuple[str, str]:
+    """Run the self-check on the device: (what is wrong, what to do), empty where it is right."""
     try:
-        device = cupy.asarray(host, dtype="uint64")  # type: ignore[attr-defined]
-        found = [int(v) for v in (device * device).get()]
+        # Imports CuPy, so not before it is known to import.
+        device = importlib.import_module("ren_backend_cuda.cupy_device").CupyDevice()
+        wrong = importlib.import_module("ren_backend_cuda.self_check").first_wrong_word(device)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    wanted = [v * v & 0xFFFFFFFFFFFFFFFF for v in host]
-    return None if found == wanted else f"squares modulo 2^64 were {found}, expected {wanted}"
+        return f"{type(error).__name__}: {error}", getattr(
+            error, "hint", None
+        ) or 'Check the driver, or use device="cpu"'
+    if wrong is None:
+        return "", ""
+    return f"wrong results: {wrong}", 'Check the driver, or use device="cpu"'

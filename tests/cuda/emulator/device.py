@@ -143,7 +143,7 @@ class EmulatedRecording:
         assert isinstance(function, EmulatedFunction)
         function.declaration.check(launch.arguments)
         check_launch(function.name, launch.grid, launch.block, launch.shared_bytes, self.device.limits, function.used)
-        cells = [np.array(np.uint64(a.address) if isinstance(a, EmulatedMemory) else a) for a in launch.arguments]
+        cells = [np.array(a if isinstance(a, np.generic) else np.uint64(a.address)) for a in launch.arguments]
         pointers = (ctypes.c_void_p * len(cells))(*(c.ctypes.data for c in cells))
         config = (ctypes.c_uint * 8)(*launch.grid, *launch.block, launch.shared_bytes, 0)
         return function, pointers, config, cells
