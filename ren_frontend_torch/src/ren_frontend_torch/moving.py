@@ -280,7 +280,7 @@ def picked(e: Emitter, x: SSAValue, items: tuple[Any, ...]) -> SSAValue:
 
 def _moved(e: Emitter, x: SSAValue, move: Callable[[torch.Tensor], torch.Tensor]) -> SSAValue:
     """What `move` does to the numbers of the elements, done to the elements: nothing but another shape where they stay in order, else a product with a
-    matrix of zeros and ones, which costs one level and, for n elements, about 2 sqrt(n) rotations."""
+    matrix of zeros and ones, which costs one level and the rotations of a matrix product."""
     shape = e.layout(x).shape
     if shape is None:
         raise Unsupported("its length is not declared: declare encrypted(slots=n)")
