@@ -1,4 +1,4 @@
-"""The how-to page on tracing runs, and prints what it says."""
+"""The how-to pages that need PyTorch run, and print what they say."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "trace-pytorch-functions.md"
+FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+#: Page -> number of snippets.
+PAGES = {"trace-pytorch-functions.md": 3, "debug-a-program.md": 1}
 BLOCK = re.compile(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
 
 
 @pytest.mark.real
-def test_snippets() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_snippets(page: str) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
-    blocks = BLOCK.findall(PAGE.read_text())
-    assert len(blocks) == 3
+    blocks = BLOCK.findall((FOLDER / page).read_text())
+    assert len(blocks) == PAGES[page]
     for code, expected in blocks:
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(code, str(PAGE), "exec"), namespace)
-        assert "".join(out.getvalue().split()) == "".join(expected.split())
+            exec(compile(code, page, "exec"), namespace)
+        if expected:
+            assert "".join(out.getvalue().split()) == "".join(expected.split())
 
 
-def test_links() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", PAGE.read_text())
-    assert targets
-    assert [t for t in targets if not (PAGE.parent / t).exists()] == []
+@pytest.mark.parametrize("page", PAGES)
+def test_links(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", (FOLDER / page).read_text())
+    assert [t for t in targets if not (FOLDER / t).exists()] == []

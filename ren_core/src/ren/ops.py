@@ -82,8 +82,20 @@ OPS: dict[Op, OpInfo] = {
     r.op: r
     for r in (
         OpInfo(Op.BUFFER, "", "", "as stored", "realized data"),
-        OpInfo(Op.CONST, "", "(residue of each limb, ...)", "any", "the constant polynomial c; in the NTT domain every value is c"),
-        OpInfo(Op.SAMPLE, "", "(distribution, argument, stream)", "coeff; uniform: as asked", "random polynomial of a 32-byte seed (ren.numtheory.sampling)"),
+        OpInfo(
+            Op.CONST,
+            "",
+            "(residue of each limb, ...)",
+            "any",
+            "the constant polynomial c; in the NTT domain every value is c",
+        ),
+        OpInfo(
+            Op.SAMPLE,
+            "",
+            "(distribution, argument, stream)",
+            "coeff; uniform: as asked",
+            "random polynomial of a 32-byte seed (ren.numtheory.sampling)",
+        ),
         OpInfo(Op.ADD, "x, y", "", "that of x and y", "x + y", True, True),
         OpInfo(Op.SUBTRACT, "x, y", "", "that of x and y", "x - y", True, True),
         OpInfo(Op.NEGATE, "x", "", "that of x", "-x", True, True),
@@ -125,7 +137,13 @@ OPS: dict[Op, OpInfo] = {
             "component c = sum over d of digit_d * key[d][c]; taken apart with PART(0) = b and PART(1) = a",
         ),
         OpInfo(Op.PART, "gadget product", "(0 or 1,)", "ntt", "one component"),
-        OpInfo(Op.FROM_FLOAT, "float", "", "-> coeff", "residues of n integer-valued doubles, exact for every finite double"),
+        OpInfo(
+            Op.FROM_FLOAT,
+            "float",
+            "",
+            "-> coeff",
+            "residues of n integer-valued doubles, exact for every finite double",
+        ),
         OpInfo(
             Op.LIFT,
             "x",
@@ -178,8 +196,20 @@ KERNELS: dict[str, KernelInfo] = {
             "ring = that of x; see Op.MOD_DOWN; out must not overlap inputs. In the NTT domain: the result of the coefficient domain, transformed",
         ),
         KernelInfo("basis_extend", "x", "out", "(mode, new moduli)", "out holds the old rows, then the new ones"),
-        KernelInfo("decompose", "x", "digits", "(alpha, special moduli, domain of x)", "ring = that of x; each digit has the limbs of x, then the special ones; the last digit may be narrower than alpha"),
-        KernelInfo("gadget_product", "digits, key", "b, a", "(digits, key limbs, index of each limb in the key)", "ring = that of the digits; the key may have more digits, which are not used"),
+        KernelInfo(
+            "decompose",
+            "x",
+            "digits",
+            "(alpha, special moduli, domain of x)",
+            "ring = that of x; each digit has the limbs of x, then the special ones; the last digit may be narrower than alpha",
+        ),
+        KernelInfo(
+            "gadget_product",
+            "digits, key",
+            "b, a",
+            "(digits, key limbs, index of each limb in the key)",
+            "ring = that of the digits; the key may have more digits, which are not used",
+        ),
         KernelInfo(
             "key_switch",
             "x, key",
@@ -187,7 +217,13 @@ KERNELS: dict[str, KernelInfo] = {
             "(alpha, special moduli, domain of x, key limbs, index of each limb in the key)",
             "decompose and gadget_product in one, limb by limb, so that the digits never leave the cache",
         ),
-        KernelInfo("sample", "seed (4 words)", "out", "(distribution, argument, stream)", "see ren.numtheory.sampling; the seed's 32 bytes are read as little-endian words"),
+        KernelInfo(
+            "sample",
+            "seed (4 words)",
+            "out",
+            "(distribution, argument, stream)",
+            "see ren.numtheory.sampling; the seed's 32 bytes are read as little-endian words",
+        ),
         KernelInfo("from_float", "float", "out", "()", "see Op.FROM_FLOAT"),
         KernelInfo("lift", "x", "float", "()", "see Op.LIFT"),
     )

@@ -34,10 +34,14 @@ class RingSpec:
         object.__setattr__(self, "n", n)
         if n < 2 or n > MAX_N or n & (n - 1):
             legal = min(max(2, 1 << max(n - 1, 1).bit_length()), MAX_N)
-            raise InvalidRingError(f"RingSpec.n must be a power of two in [2, 2^17], got {n}", subject="n", hint=f"Use n={legal}")
+            raise InvalidRingError(
+                f"RingSpec.n must be a power of two in [2, 2^17], got {n}", subject="n", hint=f"Use n={legal}"
+            )
         if isinstance(self.moduli, (str, bytes)) or not isinstance(self.moduli, Iterable):
             raise InvalidRingError(
-                f"RingSpec.moduli must be a sequence of primes, got {self.moduli!r}", subject="moduli", hint="Write moduli=(17, 97)"
+                f"RingSpec.moduli must be a sequence of primes, got {self.moduli!r}",
+                subject="moduli",
+                hint="Write moduli=(17, 97)",
             )
         object.__setattr__(self, "moduli", tuple(_integer(q, f"moduli[{i}]") for i, q in enumerate(self.moduli)))
         if not self.moduli:
@@ -47,7 +51,9 @@ class RingSpec:
             if q in seen or q >= 1 << MAX_MODULUS_BITS or q % (2 * n) != 1 or not is_prime(q):
                 why = "appears twice" if q in seen else f"is not a prime = 1 (mod {2 * n}) below 2^61"
                 near = nearest_ntt_prime(q, n, exclude=set(self.moduli))
-                raise InvalidRingError(f"RingSpec.moduli: {q} {why}", subject="moduli", hint=f"The nearest legal prime is {near}")
+                raise InvalidRingError(
+                    f"RingSpec.moduli: {q} {why}", subject="moduli", hint=f"The nearest legal prime is {near}"
+                )
             seen.add(q)
 
     @property
@@ -77,7 +83,9 @@ class RingSpec:
         return _ring(self.n, self.moduli + tuple(moduli))
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(str, self.moduli[:4])) + (f", ... {self.limbs} primes" if self.limbs > 4 else "," if self.limbs == 1 else "")
+        shown = ", ".join(map(str, self.moduli[:4])) + (
+            f", ... {self.limbs} primes" if self.limbs > 4 else "," if self.limbs == 1 else ""
+        )
         return f"RingSpec(n={self.n}, moduli=({shown}))"
 
     # Hashing 30 big primes for each graph node would dominate scheduling, so it is done once.

@@ -7,7 +7,7 @@ used twice by one operation carries the same error twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ren.program.chain import number_of
@@ -120,6 +120,12 @@ def align(case: NoiseCase) -> Noise:
 
     multiplier = noise.systematic(case.bound() * 2.0 ** -(case.params.scale_bits + 1))
     return rescale(case) + multiplier if case.states[0].level != case.result.level else case.noise()
+
+
+def meet(case: NoiseCase) -> Noise:
+    """One prediction for both results: that of the noisier one. Either operand may be the one that is brought to the other."""
+    both = [align(replace(case, noises=(n,), states=(s,))) for n, s in zip(case.noises, case.states, strict=True)]
+    return max(both, key=lambda n: n.variance)
 
 
 def reinterpret(case: NoiseCase) -> Noise:

@@ -11,7 +11,8 @@ from typing import Any
 
 from xdsl.ir import Attribute
 
-from ren.program import noise_rules, rules, semantic_rules
+from ren.program import cleartext, noise_rules, rules, semantic_rules
+from ren.program.cleartext import ClearRule
 from ren.program.layout import FULL, LayoutError, packed_for
 from ren.program.noise_rules import NoiseRule
 from ren.program.rows import Attr, Check, KeyNeed, Needs, Row, Rule, Value
@@ -397,6 +398,7 @@ def _ckks(
     check: Check | None = None,
     noise: NoiseRule | None = noise_rules.keep,
     handler: str | None = "",
+    clear: ClearRule = cleartext.same,
 ) -> Row:
     extra: dict[str, Any] = {} if needs is None else {"needs": needs}
     return Row(
@@ -411,6 +413,7 @@ def _ckks(
         check=check,
         noise=noise,
         handler=_HANDLERS + name.replace(".", "_") if handler == "" else handler,
+        clear=clear,
         cost=cost,
         **extra,
     )
@@ -435,6 +438,7 @@ def _prepare_rows() -> list[Row]:
                     check=_public_fits_sum if use == "add" else _public_fits,
                     noise=noise_rules.encoded,
                     handler=_HANDLERS + f"prepare_{use}",
+                    clear=cleartext.prepare,
                 )
             )
     return rows
@@ -454,11 +458,12 @@ _CKKS = [
         results=_PLAINTEXT,
         check=_public_fits,
         noise=noise_rules.encoded,
+        clear=cleartext.encode,
     ),
     *_prepare_rows(),
     _ckks("to_ntt", "Into the NTT domain, where products are formed.", _SOURCE, rules.to_ntt, "ntt"),
     _ckks("from_ntt", "Back into the coefficient domain.", _SOURCE, rules.from_ntt, "ntt"),
-    _ckks("negate", "-x.", _SOURCE, rules.keep, "pointwise"),
+    _ckks("negate", "-x.", _SOURCE, rules.keep, "pointwise", clear=cleartext.negate),
     _ckks(
         "add",
         "x + y, of equal level and scale.",
@@ -467,6 +472,7 @@ _CKKS = [
         "pointwise",
         check=rules.equal_scales,
         noise=noise_rules.add,
+        clear=cleartext.add,
     ),
     _ckks(
         "subtract",
@@ -476,6 +482,7 @@ _CKKS = [
         "pointwise",
         check=rules.equal_scales,
         noise=noise_rules.add,
+        clear=cleartext.subtract,
     ),
     _ckks(
         "multiply",
@@ -486,6 +493,7 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=OBLIGATIONS,
         noise=noise_rules.multiply,
+        clear=cleartext.multiply,
     ),
     _ckks(
         "square",
@@ -496,6 +504,7 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=OBLIGATIONS,
         noise=noise_rules.square,
+        clear=cleartext.square,
     ),
     _ckks(
         "add_plaintext",
@@ -505,6 +514,7 @@ _CKKS = [
         "pointwise",
         check=rules.equal_scales,
         noise=noise_rules.add,
+        clear=cleartext.add,
     ),
     _ckks(
         "subtract_plaintext",
@@ -514,6 +524,7 @@ _CKKS = [
         "pointwise",
         check=rules.equal_scales,
         noise=noise_rules.add,
+        clear=cleartext.subtract,
     ),
     _ckks(
         "multiply_plaintext",
@@ -524,6 +535,7 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
         noise=noise_rules.multiply,
+        clear=cleartext.multiply,
     ),
     _ckks(
         "add_scalar",
@@ -533,6 +545,7 @@ _CKKS = [
         "pointwise",
         Attr("value", "literal", meaning="int, float or complex"),
         noise=noise_rules.add_scalar,
+        clear=cleartext.add_scalar,
     ),
     _ckks(
         "multiply_scalar",
@@ -545,6 +558,7 @@ _CKKS = [
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
         noise=noise_rules.multiply_scalar,
+        clear=cleartext.multiply_scalar,
     ),
     _ckks(
         "multiply_integer",
@@ -554,6 +568,7 @@ _CKKS = [
         "pointwise",
         Attr("value", "int"),
         noise=noise_rules.multiply_integer,
+        clear=cleartext.multiply_scalar,
     ),
     _ckks(
         "relinearize",
@@ -601,7 +616,8 @@ _CKKS = [
         rules.meet,
         "rescale",
         results=(Value("lhs", "encrypted"), Value("rhs", "encrypted")),
-        noise=noise_rules.align,
+        noise=noise_rules.meet,
+        clear=cleartext.same_pair,
     ),
     _ckks(
         "reinterpret_scale",
@@ -611,6 +627,7 @@ _CKKS = [
         "free",
         Attr("scale", "scale"),
         noise=noise_rules.reinterpret,
+        clear=cleartext.reinterpret_scale,
     ),
     _ckks(
         "rotate",
@@ -621,6 +638,7 @@ _CKKS = [
         _SHIFT,
         needs=_rotation,
         noise=noise_rules.switched,
+        clear=cleartext.rotate,
     ),
     _ckks(
         "rotate_group",
@@ -632,6 +650,7 @@ _CKKS = [
         results=(Value("results", "encrypted", many=True),),
         needs=_rotations,
         noise=noise_rules.switched,
+        clear=cleartext.rotate_group,
     ),
     _ckks(
         "conjugate",
@@ -641,6 +660,7 @@ _CKKS = [
         "key_switch",
         needs=_conjugation,
         noise=noise_rules.switched,
+        clear=cleartext.conjugate,
     ),
     _ckks(
         "sum_slots",
@@ -653,6 +673,7 @@ _CKKS = [
         needs=_slot_sum,
         check=_count_fits,
         noise=noise_rules.sum_slots,
+        clear=cleartext.sum_slots,
     ),
     _ckks(
         "polynomial",
@@ -663,6 +684,7 @@ _CKKS = [
         *_COEFFICIENTS,
         needs=_polynomial_keys,
         noise=noise_rules.polynomial,
+        clear=cleartext.polynomial,
     ),
     _ckks(
         "relayout",

@@ -20,9 +20,11 @@ from ren.program.reader import first_fault, parse_module
 from ren.program.writer import module_text
 
 if TYPE_CHECKING:
+    from ren.program.debug_report import DebugReport
     from ren.program.pipeline import Pass, PassPipeline, PipelineResult
     from ren.program.readiness import ReadinessReport
     from ren.program.requirements import ProgramRequirements
+    from ren.schemes.ckks.keys import SecretKey
 
 
 def verify_module(module: ModuleOp) -> None:
@@ -209,6 +211,30 @@ class Program:
         from ren.program.interpret import run
 
         return run(self, *args, workspace=workspace, entry=entry, **kwargs)
+
+    def debug(
+        self,
+        *args: Any,
+        workspace: MutableMapping[Any, Any] | None = None,
+        secret_key: SecretKey | None = None,
+        reference: Any = None,
+        entry: str = "main",
+        **kwargs: Any,
+    ) -> DebugReport:
+        """Run `entry` operation by operation beside its clear computation, decrypting every value: which operation goes wrong first, and by how much.
+
+        secret_key: None is that of an engine that owns one. reference: the expected results, or a function of the same arguments that gives them
+        (`CaptureResult.reference`); compared when every operation did what it says. `str()` of the report is a table with the error of every value, what was
+        predicted for it, file and line; `report.first` is the first finding. Error messages hold magnitudes of decrypted values: they are for the owner of the key.
+
+        Raises as `run` does for programs that are not ready and arguments that do not fit; MissingKeyError without a secret key. An operation that fails
+        while it runs is a finding.
+        """
+        from ren.program.debug import debug
+
+        return debug(
+            self, *args, workspace=workspace, secret_key=secret_key, reference=reference, entry=entry, **kwargs
+        )
 
 
 def _module_attributes(attributes: Mapping[str, Any] | None) -> dict[str, Attribute]:

@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute
 
+from ren.program.cleartext import ClearRule
 from ren.program.literals import LayoutAttr, ScaleAttr, decode, encode
 from ren.program.noise_rules import NoiseRule
 from ren.program.types import EncryptedType, MaterialType, MessageType, PlaintextType, ResourceType
@@ -139,7 +140,7 @@ class Row:
     name: "dialect.words". summary: one sentence. operands, results, attributes: see above. pure: without effect, so that it is removed when
     nothing uses it and merged with its equals. rule: result types from operand types, None when they are not implied. obligations: the
     scheduling obligations it may carry. needs: evaluation keys. check: what readiness asks once the parameters are known. noise: predicted error
-    of the results. handler: "module:function" that
+    of the results. clear: what it means on slot vectors without encryption, for `Program.debug`; without it results are taken as they decrypt. handler: "module:function" that
     executes it, called as handler(op, operands, workspace), for built-in operations with the machine of `ren.program.interpret`; None for operations that only exist before lowering, or that the workspace has to provide.
     cost: name of its entry in the cost model. stage: "reference", "call", "semantic", "logical" or "ckks"; what is below "ckks" in the
     pipeline must be gone before a program runs.
@@ -157,6 +158,7 @@ class Row:
     needs: Needs = no_keys
     check: Check | None = None
     noise: NoiseRule | None = None
+    clear: ClearRule | None = None
     handler: str | None = None
     cost: str = "free"
 
