@@ -340,6 +340,12 @@ class TrainingModeError(TraceError):
     code = "training-mode"
 
 
+class TraceCheckError(TraceError):
+    """A traced program that does not compute what its function does, found by `jit.trace(..., check=True)`."""
+
+    code = "trace-check"
+
+
 class TraceLimitError(TraceError):
     """A trace with more operations than max_ops."""
 

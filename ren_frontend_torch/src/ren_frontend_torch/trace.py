@@ -34,18 +34,20 @@ def trace(
     inputs: Mapping[str, Any],
     workspace: MutableMapping[Any, Any] | None = None,
     max_ops: int = MAX_OPS,
+    check: bool = False,
 ) -> CaptureResult:
     """Run a function once on stand-ins and record what it does.
 
     function: a function, partial, bound method, lambda, or `torch.nn.Module` in eval mode. inputs: parameter -> `encrypted(...)`, `message()`,
     `plaintext()`, `static(value)`, or nested tuples, lists and dicts of them; a parameter with a default may be left out and keeps it. workspace: takes the
-    captured tensors; a new one by default, and unchanged when tracing fails. max_ops: limit on recorded calls, so that an endless loop ends.
+    captured tensors; a new one by default, and unchanged when tracing fails. max_ops: limit on recorded calls, so that an endless loop ends. check: compare
+    the program, lowered by the default pipeline, with the function on sample inputs, in clear numbers (`ren_frontend_torch.check`).
 
     Calls on encrypted values become `ren.semantic.*` operations; those without an encrypted meaning, and all public work, are kept as `torch.call`, the
     former listed in `diagnostics`. Loops are unrolled, static values steer control flow.
 
     Raises InputSpecError for roles that do not fit; TraceError and its subclasses, with file, line and variable, for code that needs the
-    numbers of a traced value, changes memory that others see, draws random numbers, or fails.
+    numbers of a traced value, changes memory that others see, draws random numbers, or fails; TraceCheckError where a check fails.
     """
     space = as_workspace(workspace)
     materials = space.get("materials", {})
@@ -64,7 +66,12 @@ def trace(
     if captured.all:
         space.setdefault("materials", materials)
         materials.update({m.symbol: m.value for m in captured.all})
-    return CaptureResult(program, space, roles, tuple(tracer.diagnostics), tracer.graph)
+    result = CaptureResult(program, space, roles, tuple(tracer.diagnostics), tracer.graph)
+    if check:
+        from ren_frontend_torch.check import check_capture
+
+        check_capture(result, *_definition(function))
+    return result
 
 
 def _traced(roles: Inputs, tracer: Tracer, arguments: list[tuple[str, InputSpec]], captured: Materials) -> Program:

@@ -18,7 +18,6 @@ from ren.program.packing import pack
 
 if TYPE_CHECKING:
     from ren.program.states import EncryptedState
-    from ren.schemes.ckks.params import CKKSParams
     from ren.schemes.ckks.scale import Scale
 
 Array = NDArray[Any]
@@ -28,16 +27,12 @@ Operands = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ClearCase:
-    """params: of the engine. states: inferred states of the operands, None where they have none. scales: exact scales of the first operand as it was
-    executed and of its result, None where it has none."""
+    """slots: of a whole slot vector. states: inferred states of the operands, None where they have none. scales: exact scales of the first operand as
+    it was executed and of its result, None where nothing was."""
 
-    params: CKKSParams
+    slots: int
     states: tuple[EncryptedState | None, ...]
     scales: tuple[Scale | None, Scale | None] = (None, None)
-
-    @property
-    def slots(self) -> int:
-        return self.params.slot_count
 
 
 ClearRule = Callable[[Attributes, Operands, ClearCase], Any]

@@ -30,7 +30,6 @@ from ren.program.interpret import _check_call as check_call
 from ren.program.interpret import _public_value as public_value
 from ren.program.interpret import _require as require
 from ren.program.layout import Layout, Padding
-from ren.program.literals import OperandRef
 from ren.program.machine import Machine, Many
 from ren.program.noise_rules import NoiseCase, UnknownNoise
 from ren.program.packing import logical_vector
@@ -172,7 +171,7 @@ class _Walk:
         seen = [self.seen[v] for v in operands]
         attributes = {} if row is None else row.python_attributes(op.properties)
         case = ClearCase(
-            self.engine.params,
+            self.engine.num_slots,
             tuple(s if isinstance(s, EncryptedState) else None for s in self._states(operands)),
             (self._scale(operands), self._scale(op.results)),
         )
@@ -308,7 +307,7 @@ class _Walk:
 
     def compare(self, returned: Sequence[SSAValue], expected: Any, signature: entry.Signature) -> None:
         """Results against those of the reference, in their logical shapes."""
-        wanted = _leaves(signature, expected, len(returned))
+        wanted = entry.result_leaves(signature, expected, len(returned))
         for i, (value, want) in enumerate(zip(returned, wanted, strict=True)):
             seen, state = self.seen[value], self._states([value])[0]
             if not isinstance(state, EncryptedState) or state.layout is None:
@@ -380,26 +379,6 @@ def _one(value: Any) -> Any:
 
 def _several(found: Any) -> list[Any]:
     return list(found) if isinstance(found, tuple) else [found]
-
-
-def _leaves(signature: entry.Signature, values: Any, count: int) -> list[Any]:
-    """Results of the reference, one per result of the program, in their order."""
-    if not signature.has_output_structure:
-        return list(values) if count != 1 and isinstance(values, (tuple, list)) else [values]
-    found: dict[int, Any] = {}
-
-    def visit(structure: Any, value: Any) -> None:
-        if isinstance(structure, OperandRef):
-            found[structure.index] = value
-        elif isinstance(structure, dict):
-            for key, part in structure.items():
-                visit(part, value[key])
-        elif isinstance(structure, (tuple, list)):
-            for part, item in zip(structure, value, strict=True):
-                visit(part, item)
-
-    visit(signature.output, values)
-    return [found[i] for i in range(count)]
 
 
 def _largest(values: Any) -> float:

@@ -164,6 +164,26 @@ def refs(structure: Any) -> list[int]:
     return []
 
 
+def result_leaves(signature: Signature, values: Any, count: int) -> list[Any]:
+    """Results in the structure that the caller knows as one per result of the program, in their order."""
+    if not signature.has_output_structure:
+        return list(values) if count != 1 and isinstance(values, (tuple, list)) else [values]
+    found: dict[int, Any] = {}
+
+    def visit(structure: Any, value: Any) -> None:
+        if isinstance(structure, OperandRef):
+            found[structure.index] = value
+        elif isinstance(structure, dict):
+            for key, part in structure.items():
+                visit(part, value[key])
+        elif isinstance(structure, (tuple, list)):
+            for part, item in zip(structure, value, strict=True):
+                visit(part, item)
+
+    visit(signature.output, values)
+    return [found[i] for i in range(count)]
+
+
 def rebuild(structure: Any, values: Any) -> Any:
     """The structure with every OperandRef replaced by the value of that number; a new object each time."""
     if isinstance(structure, OperandRef):
