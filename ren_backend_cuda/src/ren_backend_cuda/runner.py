@@ -1,0 +1,161 @@
+"""Plans as recorded launches over one argument block, and the runner that binds memory to slots.
+
+The argument block holds one address per operand of each launch. A run computes them from the addresses of the slots, sends them with one
+copy and replays the recording: two calls, whatever the plan's length. Bindings are checked here: a wrong address would end the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from ren.backend.protocol import View
+from ren.engine.exec_unit import ExecUnit, Operand
+from ren.errors import KernelOperandError
+
+from ren_backend_cuda.batching import Group, group
+from ren_backend_cuda.device import Device, DeviceMemory, Launch, Recorded
+from ren_backend_cuda.lower import Lowerings
+from ren_backend_cuda.lowered import SCRATCH, At, Step
+from ren_backend_cuda.tables import RingTable
+
+
+class Scratch:
+    """Memory that all plans of a device share for what does not outlive a unit: the work of one stream happens in order."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._lock = threading.RLock()
+        self._memory: DeviceMemory | None = None
+
+    def take(self, words: int) -> DeviceMemory:
+        """At least `words` words. Plans that have a former, smaller memory keep it."""
+        with self._lock:
+            if self._memory is None or self._memory.words < words:
+                self._memory = self._device.alloc(words)
+            return self._memory
+
+
+@dataclass(slots=True)
+class _Instance:
+    """A recording with an argument block of its own: what one run at a time may use."""
+
+    block: DeviceMemory
+    recorded: Recorded
+
+
+class Runner:
+    """Runs units over slots: call it with one view per slot. Any number of threads may call it at once."""
+
+    def __init__(
+        self,
+        device: Device,
+        lowerings: Lowerings,
+        scratch: Scratch,
+        units: Sequence[ExecUnit],
+        slot_words: Sequence[int],
+    ) -> None:
+        for unit in units:
+            for o in (*unit.inputs, *unit.scalars, *unit.outputs):
+                if not 0 <= o.slot < len(slot_words) or o.offset < 0 or o.offset + o.words > slot_words[o.slot]:
+                    raise KernelOperandError(f"{unit.kernel}: {o} does not fit its slot", subject=unit.kernel)
+        self._device = device
+        self._slot_words = tuple(slot_words)
+        groups = group(units, [lowerings.pattern(u) for u in units])
+        words = max((g.scratch for g in groups), default=0)
+        self._scratch = scratch.take(words) if words else None
+        self._slots, self._offsets, self._calls = _layout(groups, len(slot_words))
+        self._free: deque[_Instance] = deque([self._instance()])
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches of one run."""
+        return len(self._calls)
+
+    def __call__(self, views: Sequence[View]) -> None:
+        """Run on bound memory. Raises KernelOperandError for a missing view or one that does not fit; nothing has run then."""
+        try:
+            addresses = [
+                m.address + 8 * o if 0 <= o <= m.words - w else _refuse(m, o, w)
+                for (m, o), w in zip(views, self._slot_words, strict=True)
+            ]
+        except (ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, KernelOperandError):
+                raise
+            raise self._bad_views(views) from error
+        addresses.append(0 if self._scratch is None else self._scratch.address)
+        block = np.array(addresses, np.uint64)[self._slots] + self._offsets
+        try:
+            instance = self._free.pop()
+        except IndexError:
+            instance = self._instance()
+        # In stream order: the next run may refresh the block as soon as this one is issued.
+        self._device.upload(instance.block, 0, block)
+        instance.recorded.run()
+        self._free.append(instance)
+
+    def _instance(self) -> _Instance:
+        block = self._device.alloc(max(self._slots.size, 1))
+        return _Instance(block, self._device.record([call.launch(self._device, block) for call in self._calls]))
+
+    def _bad_views(self, views: Sequence[View]) -> KernelOperandError:
+        count = len(self._slot_words)
+        if len(views) != count:
+            return KernelOperandError(f"{count} slots, got {len(views)} views")
+        wrong = next((v for v in views if not (isinstance(v, tuple) and hasattr(v[0], "address"))), None)
+        return KernelOperandError(f"a view must be (memory of this device, word offset), got {wrong!r}")
+
+
+def _refuse(memory: DeviceMemory, offset: int, words: int) -> int:
+    raise KernelOperandError(f"a slot needs {words} words at {offset}, its memory has {memory.words}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One launch for `count` units, their operands from word `first` of the block on."""
+
+    step: Step
+    first: int
+    count: int
+
+    def launch(self, device: Device, block: DeviceMemory) -> Launch:
+        step = self.step
+        x, y, z = step.grid
+        function = device.function(step.source, dict(step.defines), step.kernel)
+        tables = tuple(a.memory if isinstance(a, RingTable) else a for a in step.arguments)
+        arguments = (block, np.uint32(self.first), np.uint32(len(step.operands)), *tables)
+        return Launch(function, (x, y, z * self.count), (step.threads, 1, 1), arguments, step.shared_bytes)
+
+
+def _layout(groups: Sequence[Group], slots: int) -> tuple[np.ndarray, np.ndarray, list[_Call]]:
+    """Slot and byte offset of every word of the argument block, and the launches. The slot after the last one is scratch."""
+    words: list[tuple[int, int]] = []
+    calls = []
+    for g in groups:
+        for step in g.pattern.steps:
+            calls.append(_Call(step, len(words), len(g.units)))
+            for number, unit in enumerate(g.units):
+                operands, base = unit.operands, number * g.pattern.scratch
+                words += [_word(at, operands, base, slots) for at in step.operands]
+    table = np.array(words, np.uint64).reshape(-1, 2)
+    return table[:, 0].astype(np.int64), 8 * table[:, 1], calls
+
+
+def _word(at: At, operands: tuple[Operand, ...], scratch_base: int, scratch_slot: int) -> tuple[int, int]:
+    if at.operand == SCRATCH:
+        return scratch_slot, scratch_base + at.offset
+    operand = operands[at.operand]
+    return operand.slot, operand.offset + at.offset
+
+
+def apart(unit: ExecUnit) -> tuple[ExecUnit, list[int]]:
+    """The unit with each operand in a slot of its own, in the order of ExecUnit.operands, and the words of those slots."""
+    places = [Operand(k, 0, o.words) for k, o in enumerate(unit.operands)]
+    groups = []
+    for part in (unit.inputs, unit.scalars, unit.outputs, unit.scratch):
+        groups.append(tuple(places[: len(part)]))
+        places = places[len(part) :]
+    return ExecUnit(unit.kernel, unit.ring, unit.params, *groups), [o.words for o in unit.operands]
