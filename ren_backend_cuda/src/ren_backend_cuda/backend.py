@@ -11,7 +11,7 @@ from ren.engine.exec_unit import ExecUnit, Slot
 from ren.errors import KernelOperandError
 
 from ren_backend_cuda.device import Device, DeviceMemory
-from ren_backend_cuda.lower import LOWERINGS, MAX_N, MIN_N, Lowerings
+from ren_backend_cuda.lower import LOWERINGS, Lowerings
 from ren_backend_cuda.runner import Runner, Scratch, apart
 from ren_backend_cuda.tables import Tables
 
@@ -31,9 +31,7 @@ class CudaBackend:
         self._scratch = Scratch(device)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            kernels=frozenset(LOWERINGS), min_n=MIN_N, max_n=MAX_N, details={"device": self._device.name}
-        )
+        return Capabilities(kernels=frozenset(LOWERINGS), details={"device": self._device.name})
 
     def alloc(self, words: int) -> DeviceMemory:
         return self._device.alloc(words)
@@ -54,11 +52,11 @@ class CudaBackend:
 
     def compile(self, unit: ExecUnit) -> CompiledUnit:
         """Raises KernelUnsupportedError for an unknown kernel, KernelOperandError for parameters or sizes that break the contract."""
-        alone, words = apart(unit)
-        return Runner(self._device, self._lowerings, self._scratch, [alone], words)
+        alone, slots = apart(unit)
+        return Runner(self._device, self._lowerings, self._scratch, [alone], slots)
 
     def graph(self, units: Sequence[ExecUnit], slots: Sequence[Slot]) -> GraphRunner:
-        return Runner(self._device, self._lowerings, self._scratch, units, [s.words for s in slots])
+        return Runner(self._device, self._lowerings, self._scratch, units, slots)
 
     def synchronize(self) -> None:
         self._device.synchronize()

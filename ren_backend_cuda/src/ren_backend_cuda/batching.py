@@ -15,17 +15,22 @@ from ren_backend_cuda.lowered import Pattern
 
 #: How far back a unit looks for a group to join.
 _WINDOW = 16
-#: Units of one group, and scratch words that a group may need beyond its first unit.
+#: Units of one group, and scratch words that a group of several may need.
 _MOST_UNITS = 64
-_MOST_SCRATCH = 1 << 25
+_MOST_SCRATCH = 1 << 23
 
 
 @dataclass(slots=True)
 class Group:
-    """Units of one pattern, independent of each other."""
+    """Units whose patterns have one signature, independent of each other."""
 
-    pattern: Pattern
     units: list[ExecUnit] = field(default_factory=list)
+    patterns: list[Pattern] = field(default_factory=list)
+
+    @property
+    def pattern(self) -> Pattern:
+        """The one whose launches are made; of the others only the operands matter."""
+        return self.patterns[0]
 
     @property
     def scratch(self) -> int:
@@ -48,21 +53,22 @@ def group(units: Sequence[ExecUnit], patterns: Sequence[Pattern]) -> list[Group]
         for candidate in reversed(groups[-_WINDOW:]):
             if candidate.conflicts(unit):
                 break
-            if candidate.pattern is pattern and not candidate.full:
+            if candidate.pattern.signature == pattern.signature and not candidate.full:
                 home = candidate
         if home is None:
-            groups.append(home := Group(pattern))
+            groups.append(home := Group())
         home.units.append(unit)
+        home.patterns.append(pattern)
     return groups
 
 
 def _conflict(first: ExecUnit, second: ExecUnit) -> bool:
     """Operands of one slot overlap and at least one of them is written. Scratch is the backend's own."""
     read, write = (*second.inputs, *second.scalars), second.outputs
-    return any(_overlap(a, b) for a in first.outputs for b in (*read, *write)) or any(
-        _overlap(a, b) for a in (*first.inputs, *first.scalars) for b in write
+    return any(overlap(a, b) for a in first.outputs for b in (*read, *write)) or any(
+        overlap(a, b) for a in (*first.inputs, *first.scalars) for b in write
     )
 
 
-def _overlap(a: Operand, b: Operand) -> bool:
+def overlap(a: Operand, b: Operand) -> bool:
     return a.slot == b.slot and a.offset < b.offset + b.words and b.offset < a.offset + a.words

@@ -18,7 +18,8 @@ from ren_backend_cuda import (
     lower_sampling,
     lower_transform,
 )
-from ren_backend_cuda.lowered import Pattern, support
+from ren_backend_cuda.lowered import Pattern
+from ren_backend_cuda.peephole import MOD_DOWN_AUTOMORPHISM
 from ren_backend_cuda.tables import Tables
 
 LOWERINGS: dict[str, Callable[[ExecUnit, Tables], Pattern]] = {
@@ -37,8 +38,11 @@ LOWERINGS: dict[str, Callable[[ExecUnit, Tables], Pattern]] = {
     "lift": lower_float.lower_lift,
 }
 
-#: Degrees that the kernels take.
-MIN_N, MAX_N = 2, 1 << 17
+#: Units that only this backend makes (`peephole.py`).
+_FUSED: dict[str, Callable[[ExecUnit, Tables], Pattern]] = {
+    MOD_DOWN_AUTOMORPHISM: lower_mod_down.lower_mod_down_automorphism,
+}
+
 #: Patterns that are kept; a process with more is one that makes new rings all the time.
 _KEPT = 4096
 
@@ -67,15 +71,13 @@ class Lowerings:
         return found
 
     def _make(self, unit: ExecUnit) -> Pattern:
-        lowering = LOWERINGS.get(unit.kernel)
+        lowering = LOWERINGS.get(unit.kernel) or _FUSED.get(unit.kernel)
         if lowering is None:
             raise KernelUnsupportedError(
                 f"backend 'cuda' has no kernel {unit.kernel!r}",
                 subject=unit.kernel,
                 hint=f"It has {', '.join(LOWERINGS)}",
             )
-        n = unit.ring.n
-        support(MIN_N <= n <= MAX_N, unit, f"n must be in [{MIN_N}, {MAX_N}], got {n}")
         return lowering(unit, self._tables)
 
 

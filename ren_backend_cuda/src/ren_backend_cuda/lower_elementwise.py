@@ -16,7 +16,18 @@ import numpy as np
 from ren.engine.exec_unit import ExecUnit
 from ren.ops import ELEMENTWISE_OPCODES, Domain
 
-from ren_backend_cuda.lowered import At, Pattern, Step, blocks, check_operands, parameters, require, support, u32
+from ren_backend_cuda.lowered import (
+    Arguments,
+    At,
+    Pattern,
+    Step,
+    blocks,
+    check_operands,
+    parameters,
+    require,
+    support,
+    u32,
+)
 from ren_backend_cuda.tables import Tables
 
 #: Operands of each opcode: r a register, s a scalar.
@@ -193,8 +204,10 @@ class _Assembler:
             self._write("mul", target, self._where(a), self._where(b))
             return
         for number, (a, b) in enumerate(node.pairs):
-            code, addend = ("accumulate", NOTHING) if number else ("start", *places, NOTHING)[:2]
-            self._write(code, LAST, self._where(a), self._where(b), addend)
+            if number:
+                self._write("accumulate", LAST, self._where(a), self._where(b))
+            else:
+                self._write("start", LAST, self._where(a), self._where(b), *places)
             if number % SUM_TERMS == SUM_TERMS - 1 and number + 1 < len(node.pairs):
                 self._write("fold", LAST)
         self._write("reduce", target)
@@ -210,9 +223,7 @@ class _Assembler:
             self._write("copy", out, self.place[value])
 
 
-def program(
-    inputs: int, scalars: int, instructions: tuple[tuple[Any, ...], ...], results: tuple[int, ...]
-) -> Program:
+def program(inputs: int, scalars: int, instructions: tuple[tuple[Any, ...], ...], results: tuple[int, ...]) -> Program:
     """The interpreter's words of an element-wise program (parameters as in `ren.ops`)."""
     return _Assembler(inputs, scalars, _nodes(inputs, instructions, results), results).program()
 
@@ -252,7 +263,7 @@ def lower_elementwise(unit: ExecUnit, tables: Tables) -> Pattern:
     threads = min(fitting[0], n // 2)
     words = tables.constant(made.words)
     first_only = domain is Domain.COEFF
-    arguments = (tables.ring(n, moduli), words, *u32(len(made.words), first_only, n))
+    arguments: Arguments = (tables.ring(n, moduli), words, *u32(len(made.words), first_only, n))
     grid = (blocks(n // 2, threads), limbs, 1)
     shared = threads * _ROW_BYTES * made.rows
     return Pattern((Step("elementwise", "elementwise", grid, threads, tuple(_places(operands)), arguments, shared),))

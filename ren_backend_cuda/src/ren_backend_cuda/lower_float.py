@@ -5,7 +5,7 @@ from __future__ import annotations
 from ren.engine.exec_unit import ExecUnit
 
 from ren_backend_cuda.lower_conversion import per_coefficient
-from ren_backend_cuda.lowered import At, Pattern, Step, check_operands, parameters, u32
+from ren_backend_cuda.lowered import Arguments, At, Pattern, Step, check_operands, parameters, u32
 from ren_backend_cuda.tables import Tables
 
 #: kPiece of kernels/host_float.cu, and how many powers cover the exponents of doubles.
@@ -19,7 +19,7 @@ def lower_from_float(unit: ExecUnit, tables: Tables) -> Pattern:
     n, moduli = unit.ring.n, unit.ring.moduli
     check_operands(unit, (n + 1,), (len(moduli) * n,))
     powers = tables.constant([pow(2, _PIECE * j, q) for q in moduli for j in range(_PIECES)])
-    arguments = (tables.ring(n, moduli), powers)
+    arguments: Arguments = (tables.ring(n, moduli), powers)
     return Pattern((per_coefficient("host_float", "from_float", n, len(moduli), (At(0), At(1)), arguments),))
 
 
@@ -37,6 +37,6 @@ def lower_lift(unit: ExecUnit, tables: Tables) -> Pattern:
     if limbs > 2:
         constants[5:] = [moduli[0] % moduli[2], moduli[0] * moduli[1] % moduli[2]]
     operands = (At(0), At(1))
-    arguments = (tables.ring(n, moduli[:3]), tables.constant(constants), *u32(min(limbs, 3)))
+    arguments: Arguments = (tables.ring(n, moduli[:3]), tables.constant(constants), *u32(min(limbs, 3)))
     count = Step("host_float", "clear_count", (1, 1, 1), 1, operands, u32(n))
     return Pattern((count, per_coefficient("host_float", "lift", n, 1, operands, arguments)))

@@ -13,10 +13,10 @@ from ren.numtheory.sampling import (
     gaussian_thresholds,
 )
 
-from ren_backend_cuda.lowered import At, Pattern, Step, blocks, check_operands, parameters, u32
+from ren_backend_cuda.lowered import Arguments, At, Pattern, Step, blocks, check_operands, parameters, u32
 from ren_backend_cuda.tables import Tables
 
-_THREADS = 128
+_THREADS = 64
 #: Threads that make one group of key stream together.
 _GROUP_THREADS = 8
 _CLEAR_THREADS = 256
@@ -41,7 +41,8 @@ def lower_sample(unit: ExecUnit, tables: Tables) -> Pattern:
         return Pattern((Step("sampling", "ternary", grid, block, operands, (ring, *u32(stream, limbs, n))),))
     if distribution == GAUSSIAN:
         thresholds = gaussian_thresholds(argument)
-        arguments = (ring, tables.constant(thresholds), *u32(len(thresholds), stream, limbs, n))
+        bounds = tables.constant(thresholds)
+        arguments: Arguments = (ring, bounds, *u32(len(thresholds), stream, limbs, n))
         return Pattern((Step("sampling", "gaussian", grid, block, operands, arguments),))
     cleared = min(blocks(limbs * n, _CLEAR_THREADS), _CLEAR_BLOCKS)
     words = np.uint64(limbs * n)

@@ -11,7 +11,7 @@ import numpy as np
 from ren.engine.exec_unit import ExecUnit
 
 from ren_backend_cuda.device import DeviceMemory
-from ren_backend_cuda.lowered import At, Pattern, Step, check_operands, parameters, u32
+from ren_backend_cuda.lowered import NOWHERE, Arguments, At, Pattern, Step, check_operands, parameters, u32
 from ren_backend_cuda.tables import Tables, transform_scale
 
 #: Degrees from here on take two kernels.
@@ -21,7 +21,8 @@ NONE = 0xFFFFFFFF
 
 _BLOCK_THREADS = 256
 _ROW_THREADS = 256
-_KEY_THREADS = 128
+#: Words per thread of a key product: it keeps sums beside them.
+_KEY_WORDS = 8
 _COLUMNS = 16
 
 
@@ -43,7 +44,7 @@ class Shape:
     def n2(self) -> int:
         return self.n // self.n1
 
-    def columns(self, kernel: str, limbs: int, batch: int, operands: tuple[At, ...], arguments: tuple[object, ...]) -> Step:
+    def columns(self, kernel: str, limbs: int, batch: int, operands: tuple[At, ...], arguments: Arguments) -> Step:
         tiles = self.n2 // _COLUMNS
         return self._step(kernel, (tiles, limbs, batch), self.n1, self.n1 * _COLUMNS, operands, arguments)
 
@@ -53,12 +54,13 @@ class Shape:
         limbs: int,
         batch: int,
         operands: tuple[At, ...],
-        arguments: tuple[object, ...],
-        threads: int = _ROW_THREADS,
+        arguments: Arguments,
+        words_per_thread: int = 16,
     ) -> Step:
-        rows = threads // (self.n2 // 16)
-        words = rows * (self.n2 + self.n2 // 16)
-        return self._step(kernel, (self.n1 // rows, limbs, batch), threads, words, operands, arguments)
+        lanes = self.n2 // words_per_thread
+        rows = _ROW_THREADS // lanes
+        words = rows * (self.n2 + lanes)
+        return self._step(kernel, (self.n1 // rows, limbs, batch), _ROW_THREADS, words, operands, arguments)
 
     def _step(
         self,
@@ -67,18 +69,16 @@ class Shape:
         threads: int,
         words: int,
         operands: tuple[At, ...],
-        arguments: tuple[object, ...],
+        arguments: Arguments,
     ) -> Step:
         defines = (("REN_LOG_N", self.n.bit_length() - 1),)
-        return Step("ntt", kernel, grid, threads, operands, arguments, 8 * words, defines)  # type: ignore[arg-type]
+        return Step("ntt", kernel, grid, threads, operands, arguments, 8 * words, defines)
 
 
-def _block_step(
-    n: int, kernel: str, limbs: int, batch: int, operands: tuple[At, ...], arguments: tuple[object, ...]
-) -> Step:
+def _block_step(n: int, kernel: str, limbs: int, batch: int, operands: tuple[At, ...], arguments: Arguments) -> Step:
     threads = min(_BLOCK_THREADS, n // 2)
     log_n = np.uint32(n.bit_length() - 1)
-    return Step("ntt_block", kernel, (1, limbs, batch), threads, operands, (*arguments, log_n), 8 * n)  # type: ignore[arg-type]
+    return Step("ntt_block", kernel, (1, limbs, batch), threads, operands, (*arguments, log_n), 8 * n)
 
 
 # -- launches --------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def forward(tables: Tables, n: int, moduli: tuple[int, ...], x: At, out: At) -> 
     shape = Shape(n)
     return [
         shape.columns("forward_columns", limbs, 1, (x, out), (ring,)),
-        shape.rows("forward_rows", limbs, 1, (out, out, out), (ring, *u32(1, 0, limbs, 0))),
+        shape.rows("forward_rows", limbs, 1, (out, out, out), (ring, *u32(1, 0, limbs, 0, 0))),
     ]
 
 
@@ -104,13 +104,12 @@ def inverse(
     x: At,
     out: At,
     *,
-    z: At | None = None,
+    z: At = NOWHERE,
     z_rows: int = 0,
     centre_from: int = NONE,
 ) -> list[Step]:
     """The inverse transform of rows x, for the first z_rows of x + P z, times the factors in `scales`; centred digits from row `centre_from`."""
     ring, limbs = tables.ring(n, moduli), len(moduli)
-    z = x if z is None else z
     if not is_large(n):
         return [_block_step(n, "inverse", limbs, 1, (x, z, out), (ring, scales, *u32(z_rows, centre_from)))]
     shape = Shape(n)
@@ -122,9 +121,10 @@ def inverse(
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """Digits of a gadget decomposition: constants [digit][target][alpha + 1] of their conversions, to all of `targets`.
+    """Digits of a gadget decomposition: constants [digit][target][alpha + 1] of their conversions to `targets`, those from number
+    `first` on of all that they are converted to.
 
-    limbs: those of the polynomial. own: where the transform of the limbs that a digit is made of lies, if it is known.
+    limbs: those of the polynomial. own: where the transform of x lies from target `first` on, if it is known: that of the limbs that a digit is made of.
     """
 
     targets: tuple[int, ...]
@@ -133,10 +133,11 @@ class Digits:
     limbs: int
     constants: DeviceMemory
     own: At | None
+    first: int = 0
 
     @property
     def arguments(self) -> tuple[np.uint32, ...]:
-        return u32(self.count, self.alpha, self.limbs, self.own is not None)
+        return u32(self.count, self.alpha, self.limbs, self.own is not None, self.first)
 
 
 def digits_forward(tables: Tables, n: int, digits: Digits, rows: At, out: At) -> list[Step]:
@@ -144,7 +145,7 @@ def digits_forward(tables: Tables, n: int, digits: Digits, rows: At, out: At) ->
     ring, limbs = tables.ring(n, digits.targets), len(digits.targets)
     own = digits.own or out
     if not is_large(n):
-        arguments = (ring, digits.constants, *digits.arguments)
+        arguments: Arguments = (ring, digits.constants, *digits.arguments)
         return [_block_step(n, "convert", limbs, digits.count, (rows, own, out), arguments)]
     return [
         digits_columns(tables, n, digits, rows, out),
@@ -155,7 +156,7 @@ def digits_forward(tables: Tables, n: int, digits: Digits, rows: At, out: At) ->
 def digits_columns(tables: Tables, n: int, digits: Digits, rows: At, out: At) -> Step:
     """Only the first kernel of `digits_forward`. Large rings."""
     ring, limbs = tables.ring(n, digits.targets), len(digits.targets)
-    arguments = (ring, digits.constants, *digits.arguments)
+    arguments: Arguments = (ring, digits.constants, *digits.arguments)
     return Shape(n).columns("convert_columns", limbs, digits.count, (rows, out), arguments)
 
 
@@ -172,8 +173,8 @@ def key_rows(
     """The second kernel of the transform, and the product with the key. Large rings. middle: what `digits_columns` left."""
     ring, limbs = tables.ring(n, digits.targets), len(digits.targets)
     operands = (middle, digits.own or middle, key, *outs)
-    arguments = (ring, index, *digits.arguments, *u32(key_limbs))
-    return Shape(n).rows("key_rows", limbs, 1, operands, arguments, _KEY_THREADS)
+    arguments: Arguments = (ring, index, *digits.arguments, *u32(key_limbs))
+    return Shape(n).rows("key_rows", limbs, 1, operands, arguments, _KEY_WORDS)
 
 
 def convert_divide(
@@ -186,20 +187,23 @@ def convert_divide(
     rows: At,
     middle: At,
     x: At,
-    z: At | None,
+    z: At,
     out: At,
+    g: int,
 ) -> list[Step]:
-    """out = (x - c) D^-1 + z P D^-1 in the NTT domain, c the transform of the conversion of `terms` digit rows. middle: scratch of the targets' size."""
+    """out = (x - c) D^-1 + z P D^-1 under X -> X^g in the NTT domain, c the transform of the conversion of `terms` digit rows.
+
+    middle: scratch of the targets' size. z may be ABSENT.
+    """
     ring, limbs = tables.ring(n, targets), len(targets)
-    has_z = np.uint32(z is not None)
-    z = x if z is None else z
+    g_inverse = np.uint32(pow(g, -1, 2 * n))
     if not is_large(n):
-        arguments = (ring, constants, divisions, np.uint32(terms), has_z)
+        arguments: Arguments = (ring, constants, divisions, np.uint32(terms), g_inverse)
         return [_block_step(n, "convert_divide", limbs, 1, (rows, x, z, out), arguments)]
     digits = Digits(targets, 1, terms, terms, constants, None)
     return [
         digits_columns(tables, n, digits, rows, middle),
-        Shape(n).rows("divide_rows", limbs, 1, (middle, x, z, out), (ring, divisions, has_z)),
+        Shape(n).rows("divide_rows", limbs, 1, (middle, x, z, out), (ring, divisions, g_inverse)),
     ]
 
 

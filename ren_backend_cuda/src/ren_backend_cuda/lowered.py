@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,22 @@ from ren_backend_cuda.device import DeviceMemory
 
 #: Operand number of the scratch memory of a unit.
 SCRATCH = -1
+#: Operand number of nothing: the kernel finds the address 0.
+ABSENT = -2
 
 Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Constants in device memory that hold addresses of others; `keep` keeps those alive."""
+
+    memory: DeviceMemory
+    keep: tuple[DeviceMemory, ...]
+
+
+#: What a kernel is given beside its operands.
+Arguments = tuple[np.generic | DeviceMemory | Table, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +46,10 @@ class At:
 
     def row(self, number: int, n: int) -> At:
         """The place of row `number`."""
-        return At(self.operand, self.offset + number * n)
+        return self if self.operand == ABSENT else At(self.operand, self.offset + number * n)
+
+
+NOWHERE = At(ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +62,39 @@ class Step:
     grid: Grid
     threads: int
     operands: tuple[At, ...]
-    arguments: tuple[np.generic | DeviceMemory, ...]
+    arguments: Arguments
     shared_bytes: int = 0
     defines: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern:
     """The launches of one unit, in order. scratch: words they share; nothing in them outlives the unit."""
 
     steps: tuple[Step, ...]
     scratch: int = 0
+
+    @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """Equal for patterns whose launches differ in their operands alone: such units can share them."""
+        launches = tuple(
+            (
+                s.source,
+                s.defines,
+                s.kernel,
+                s.grid,
+                s.threads,
+                s.shared_bytes,
+                len(s.operands),
+                *map(_identity, s.arguments),
+            )
+            for s in self.steps
+        )
+        return self.scratch, launches
+
+
+def _identity(argument: np.generic | DeviceMemory | Table) -> object:
+    return (argument.dtype.char, int(argument)) if isinstance(argument, np.integer) else id(argument)
 
 
 def require(condition: bool, unit: ExecUnit, what: str) -> None:

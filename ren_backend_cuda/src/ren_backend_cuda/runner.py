@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from ren.backend.protocol import View
-from ren.engine.exec_unit import ExecUnit, Operand
+from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
 from ren.errors import KernelOperandError
 
 from ren_backend_cuda.batching import Group, group
 from ren_backend_cuda.device import Device, DeviceMemory, Launch, Recorded
 from ren_backend_cuda.lower import Lowerings
-from ren_backend_cuda.lowered import SCRATCH, At, Step
-from ren_backend_cuda.tables import RingTable
+from ren_backend_cuda.lowered import ABSENT, SCRATCH, At, Step, Table
+from ren_backend_cuda.peephole import fuse
 
 
 class Scratch:
@@ -56,14 +56,16 @@ class Runner:
         lowerings: Lowerings,
         scratch: Scratch,
         units: Sequence[ExecUnit],
-        slot_words: Sequence[int],
+        slots: Sequence[Slot],
     ) -> None:
+        slot_words = [s.words for s in slots]
         for unit in units:
             for o in (*unit.inputs, *unit.scalars, *unit.outputs):
                 if not 0 <= o.slot < len(slot_words) or o.offset < 0 or o.offset + o.words > slot_words[o.slot]:
                     raise KernelOperandError(f"{unit.kernel}: {o} does not fit its slot", subject=unit.kernel)
         self._device = device
         self._slot_words = tuple(slot_words)
+        units = fuse(units, slots)
         groups = group(units, [lowerings.pattern(u) for u in units])
         words = max((g.scratch for g in groups), default=0)
         self._scratch = scratch.take(words) if words else None
@@ -86,7 +88,7 @@ class Runner:
             if isinstance(error, KernelOperandError):
                 raise
             raise self._bad_views(views) from error
-        addresses.append(0 if self._scratch is None else self._scratch.address)
+        addresses += [0 if self._scratch is None else self._scratch.address, 0]
         block = np.array(addresses, np.uint64)[self._slots] + self._offsets
         try:
             instance = self._free.pop()
@@ -125,37 +127,41 @@ class _Call:
         step = self.step
         x, y, z = step.grid
         function = device.function(step.source, dict(step.defines), step.kernel)
-        tables = tuple(a.memory if isinstance(a, RingTable) else a for a in step.arguments)
+        tables = tuple(a.memory if isinstance(a, Table) else a for a in step.arguments)
         arguments = (block, np.uint32(self.first), np.uint32(len(step.operands)), *tables)
         return Launch(function, (x, y, z * self.count), (step.threads, 1, 1), arguments, step.shared_bytes)
 
 
 def _layout(groups: Sequence[Group], slots: int) -> tuple[np.ndarray, np.ndarray, list[_Call]]:
-    """Slot and byte offset of every word of the argument block, and the launches. The slot after the last one is scratch."""
+    """Slot and byte offset of every word of the argument block, and the launches. After the last slot come scratch and nothing."""
     words: list[tuple[int, int]] = []
     calls = []
     for g in groups:
-        for step in g.pattern.steps:
+        for position, step in enumerate(g.pattern.steps):
             calls.append(_Call(step, len(words), len(g.units)))
-            for number, unit in enumerate(g.units):
-                operands, base = unit.operands, number * g.pattern.scratch
-                words += [_word(at, operands, base, slots) for at in step.operands]
+            for number, (unit, pattern) in enumerate(zip(g.units, g.patterns, strict=True)):
+                base = number * pattern.scratch
+                words += [_word(at, unit.operands, base, slots) for at in pattern.steps[position].operands]
     table = np.array(words, np.uint64).reshape(-1, 2)
     return table[:, 0].astype(np.int64), 8 * table[:, 1], calls
 
 
 def _word(at: At, operands: tuple[Operand, ...], scratch_base: int, scratch_slot: int) -> tuple[int, int]:
+    if at.operand == ABSENT:
+        return scratch_slot + 1, 0
     if at.operand == SCRATCH:
         return scratch_slot, scratch_base + at.offset
     operand = operands[at.operand]
     return operand.slot, operand.offset + at.offset
 
 
-def apart(unit: ExecUnit) -> tuple[ExecUnit, list[int]]:
-    """The unit with each operand in a slot of its own, in the order of ExecUnit.operands, and the words of those slots."""
+def apart(unit: ExecUnit) -> tuple[ExecUnit, list[Slot]]:
+    """The unit with each operand in a slot of its own, in the order of ExecUnit.operands, and those slots."""
     places = [Operand(k, 0, o.words) for k, o in enumerate(unit.operands)]
     groups = []
     for part in (unit.inputs, unit.scalars, unit.outputs, unit.scratch):
         groups.append(tuple(places[: len(part)]))
         places = places[len(part) :]
-    return ExecUnit(unit.kernel, unit.ring, unit.params, *groups), [o.words for o in unit.operands]
+    return ExecUnit(unit.kernel, unit.ring, unit.params, *groups), [
+        Slot(SlotKind.INPUT, o.words) for o in unit.operands
+    ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ren.numtheory.roots import primitive_root_2n
 
 from ren_backend_cuda.device import Device, DeviceMemory, Launch
-from ren_backend_cuda.lowered import blocks
+from ren_backend_cuda.lowered import Table, blocks
 
 Words = NDArray[np.uint64]
 
@@ -34,33 +34,31 @@ def limb_record(q: int, forward: int, inverse: int) -> list[int]:
     return [q, bits, barrett, (1 << 64) // q, quotient((1 << 64) % q, q), (1 << 64) % q, forward, inverse]
 
 
-class RingTable:
-    """The limb records of some moduli, in `memory`. It keeps the twiddles they point to alive."""
-
-    def __init__(self, memory: DeviceMemory, keep: Sequence[DeviceMemory]) -> None:
-        self.memory = memory
-        self._keep = tuple(keep)
-
-
 class Tables:
     """The tables of one device."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._lock = threading.RLock()
+        self._constants: dict[bytes, DeviceMemory] = {}
         self._twiddles: dict[tuple[int, int], DeviceMemory] = {}
-        self._rings: dict[tuple[int, tuple[int, ...]], RingTable] = {}
+        self._rings: dict[tuple[int, tuple[int, ...]], Table] = {}
 
     def constant(self, values: Words | Sequence[int]) -> DeviceMemory:
-        """Words that never change, on the device. An empty table has one word, so that it has an address."""
+        """Words that never change, on the device: one memory for equal contents. An empty table has one word, so that it has an address."""
         words = np.ascontiguousarray(np.asarray(values, np.uint64).reshape(-1))
-        memory = self.device.alloc(max(words.size, 1))
-        if words.size:
-            self.device.upload(memory, 0, words)
-        return memory
+        key = words.tobytes()
+        with self._lock:
+            found = self._constants.get(key)
+            if found is None:
+                found = self.device.alloc(max(words.size, 1))
+                if words.size:
+                    self.device.upload(found, 0, words)
+                self._constants[key] = found
+        return found
 
-    def ring(self, n: int, moduli: Sequence[int]) -> RingTable:
-        """Records of these moduli in this order, with their twiddles for degree n."""
+    def ring(self, n: int, moduli: Sequence[int]) -> Table:
+        """Limb records of these moduli in this order, with their twiddles for degree n."""
         key = n, tuple(moduli)
         found = self._rings.get(key)
         if found is None:
@@ -70,14 +68,14 @@ class Tables:
                     found = self._rings[key] = self._make(*key)
         return found
 
-    def _make(self, n: int, moduli: tuple[int, ...]) -> RingTable:
+    def _make(self, n: int, moduli: tuple[int, ...]) -> Table:
         missing = [q for q in moduli if (n, q) not in self._twiddles]
         made = {q: self.device.alloc(4 * n) for q in missing}
         if made:
             self._fill(n, made)
             self._twiddles.update({(n, q): memory for q, memory in made.items()})
         keep = [self._twiddles[n, q] for q in moduli]
-        return RingTable(self._records(n, moduli, keep), keep)
+        return Table(self._records(n, moduli, keep), tuple(keep))
 
     def _records(self, n: int, moduli: Sequence[int], twiddles: Sequence[DeviceMemory]) -> DeviceMemory:
         """Forward pairs are the first 2n words of a twiddle table, inverse ones the rest."""

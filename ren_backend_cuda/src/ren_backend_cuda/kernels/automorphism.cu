@@ -15,13 +15,10 @@ automorphism_coefficients(const u64* block, u32 first, u32 stride, const Limb* r
   operand<u64>(block, at + 1)[row + i] = from < n ? v : negate_mod(v, q);
 }
 
-// Bit-reversed index k holds the value at psi^(2 bitreverse(k) + 1).
 extern "C" __global__ void __launch_bounds__(256)
 automorphism_values(const u64* block, u32 first, u32 stride, u32 log_n, u32 g) {
   const u32 n = 1u << log_n, i = blockIdx.x * blockDim.x + threadIdx.x, at = first + blockIdx.z * stride;
   if (i >= n) return;
   const size_t row = (size_t)blockIdx.y << log_n;
-  const u32 exponent = ((2 * (__brev(stored_position(i, n)) >> (32 - log_n)) + 1) * g) & (2 * n - 1);
-  const u32 from = stored_position(__brev(exponent >> 1) >> (32 - log_n), n);
-  operand<u64>(block, at + 1)[row + i] = __ldg(operand<const u64>(block, at) + row + from);
+  operand<u64>(block, at + 1)[row + i] = __ldg(operand<const u64>(block, at) + row + automorphism_source(i, g, log_n));
 }

@@ -10,30 +10,30 @@ struct Conversion {
   u32 terms;
   u32 n;
 
-  // Coefficients at[0..count-1]: constants are read once for all of them.
-  template <int count> __device__ __forceinline__ void values(const u32 (&at)[count], u64 (&out)[count], const Modulus& m) const {
+  // Coefficients at, at + step, .., `count` of them: constants are read once for all.
+  template <int count, u32 step> __device__ __forceinline__ void values(u32 at, u64* out, const Modulus& m) const {
     Sum sum[count];
     const u64 last = __ldg(constants + terms);
     REN_UNROLL
     for (int j = 0; j < count; j++) sum[j] = {last, 0};
+    const u64* row = digits + at;
     for (u32 i = 0; i < terms; i++) {
       const u64 factor = __ldg(constants + i);
-      const u64* row = digits + (size_t)i * n;
       REN_UNROLL
-      for (int j = 0; j < count; j++) add_product(sum[j], __ldg(row + at[j]), factor);
+      for (int j = 0; j < count; j++) add_product(sum[j], __ldg(row + j * step), factor);
       if (i % kSumTerms == kSumTerms - 1) {
         REN_UNROLL
         for (int j = 0; j < count; j++) sum[j] = {m.reduce(sum[j]), 0};
       }
+      row += n;
     }
     REN_UNROLL
     for (int j = 0; j < count; j++) out[j] = m.reduce(sum[j]);
   }
   __device__ __forceinline__ u64 value(u32 at, const Modulus& m) const {
-    const u32 where[1] = {at};
-    u64 out[1];
-    values(where, out, m);
-    return out[0];
+    u64 out;
+    values<1, 0>(at, &out, m);
+    return out;
   }
 };
 

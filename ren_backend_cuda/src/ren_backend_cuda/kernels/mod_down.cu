@@ -17,10 +17,10 @@ second_digits(const u64* block, u32 first, u32 stride, const Limb* ring, const u
 
 // Coefficient domain: conversion and division in one. Operands: rows of digits, x, z, out.
 extern "C" __global__ void __launch_bounds__(256)
-divide(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* constants, const u64* divisions, u32 terms, u32 has_z, u32 n) {
+divide(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* constants, const u64* divisions, u32 terms, u32 n) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x, at = first + blockIdx.z * stride;
   if (i >= n) return;
   const Modulus m = modulus_of(ring + blockIdx.y);
   const Conversion conversion = {operand<const u64>(block, at), constants + (size_t)blockIdx.y * (terms + 1), terms, n};
-  division_of(block, at, divisions, blockIdx.y, n, has_z).store(i, conversion.value(i, m), m);
+  division_of(block, at, divisions, blockIdx.y, n).store(i, i, conversion.value(i, m), m);
 }

@@ -84,15 +84,17 @@ inverse(const u64* block, u32 first, u32 stride, const Limb* ring, const Scale* 
 }
 
 // The transform of converted digits. Operands: rows of digits, own, out [digit][limb][n]. Limb t of digit d is the conversion of rows d alpha .. with
-// row (d gridDim.y + t) of `constants`, alpha + 1 words each. Limbs a digit owns are copied from `own` where keep_own.
+// row (d gridDim.y + t) of `constants`, alpha + 1 words each. The first limb here is number `first_limb` of all that digits are converted to. Limbs a digit owns
+// are copied from `own` where keep_own.
 extern "C" __global__ void __launch_bounds__(kThreads)
-convert(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* constants, u32 digits, u32 alpha, u32 limbs, u32 keep_own, u32 log_n) {
+convert(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* constants, u32 digits, u32 alpha, u32 limbs, u32 keep_own, u32 first_limb,
+        u32 log_n) {
   REN_DYNAMIC_SHARED(u64, a);
   const u32 n = 1u << log_n, d = blockIdx.z % digits, at = first + blockIdx.z / digits * stride;
   const Digit digit = digit_of(d, alpha, limbs);
   const size_t out_row = (size_t)d * gridDim.y + blockIdx.y;
   u64* out = operand<u64>(block, at + 2) + (out_row << log_n);
-  if (keep_own && digit.owns(blockIdx.y)) {  // the whole block
+  if (keep_own && digit.owns(first_limb + blockIdx.y)) {  // the whole block
     const u64* own = operand<const u64>(block, at + 1) + ((size_t)blockIdx.y << log_n);
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) out[i] = own[i];
     return;
@@ -105,16 +107,16 @@ convert(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* co
   for (u32 i = threadIdx.x; i < n; i += blockDim.x) out[i] = stored_value(a, i, n, m.q);
 }
 
-// The end of a division in the NTT domain. Operands: rows of digits, x, z, out. constants: per limb `terms` + 1 words; division: two words per limb.
+// The end of a division in the NTT domain, and X -> X^g of its result. Operands: rows of digits, x, z, out. constants: per limb `terms` + 1 words; division: two words per limb.
 extern "C" __global__ void __launch_bounds__(kThreads)
-convert_divide(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* constants, const u64* divisions, u32 terms, u32 has_z, u32 log_n) {
+convert_divide(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* constants, const u64* divisions, u32 terms, u32 g_inverse, u32 log_n) {
   REN_DYNAMIC_SHARED(u64, a);
   const u32 n = 1u << log_n, at = first + blockIdx.z * stride;
   const Limb* limb = ring + blockIdx.y;
   const Modulus m = modulus_of(limb);
   const Conversion conversion = {operand<const u64>(block, at), constants + (size_t)blockIdx.y * (terms + 1), terms, n};
-  const Division division = division_of(block, at, divisions, blockIdx.y, n, has_z);
+  const Division division = division_of(block, at, divisions, blockIdx.y, n);
   for (u32 i = threadIdx.x; i < n; i += blockDim.x) a[i] = conversion.value(i, m);
   forward_levels(a, limb, log_n, m.q);
-  for (u32 i = threadIdx.x; i < n; i += blockDim.x) division.store(i, stored_value(a, i, n, m.q), m);
+  for (u32 i = threadIdx.x; i < n; i += blockDim.x) division.store(i, automorphism_source(i, g_inverse, log_n), stored_value(a, i, n, m.q), m);
 }

@@ -1,4 +1,4 @@
-// Butterfly levels on 16 words in registers, for transforms of length 2^S rooted at a node of the whole transform.
+// Butterfly levels on W words in registers, for transforms of length 2^S rooted at a node of the whole transform.
 //
 // Forward: natural order in, bit-reversed order out; node i of the table is psi^bitreverse(i). Level s pairs words 2^(S-1-s) apart.
 // Range note, forward: values stay below 8q < 2^64, input words may be anything below 8q; even levels reduce the upper operand below
@@ -7,15 +7,15 @@
 #include "modarith.cuh"
 
 // Levels [first, last). Element k of x has index `origin + (k << log_step)`; `base` is the node of the root.
-template <int S, int first, int last, int log_step>
-__device__ __forceinline__ void forward_levels(u64 (&x)[16], const ulonglong2* w, u32 base, u32 origin, u64 q) {
+template <int S, int first, int last, int log_step, int W>
+__device__ __forceinline__ void forward_levels(u64 (&x)[W], const ulonglong2* w, u32 base, u32 origin, u64 q) {
   REN_UNROLL
   for (int s = first; s < last; s++) {
     const int d = (1 << (S - 1 - s)) >> log_step;
     const u32 node = (base << s) + (origin >> (S - s));
     ulonglong2 t;
     REN_UNROLL
-    for (int k = 0; k < 16; k++) {  // one flat loop: nvcc does not fully unroll a third nested one, and x must stay in registers
+    for (int k = 0; k < W; k++) {  // one flat loop: nvcc does not fully unroll a third nested one, and x must stay in registers
       if (k & d) continue;
       if (k % (2 * d) == 0) t = __ldg(w + node + k / (2 * d));
       const u64 a = s % 2 == 0 ? subtract_once(x[k], 4 * q) : x[k], b = shoup_lazy(x[k + d], t.x, t.y, q);
@@ -25,15 +25,15 @@ __device__ __forceinline__ void forward_levels(u64 (&x)[16], const ulonglong2* w
   }
 }
 
-template <int S, int first, int last, int log_step>
-__device__ __forceinline__ void inverse_levels(u64 (&x)[16], const ulonglong2* w, u32 base, u32 origin, u64 q) {
+template <int S, int first, int last, int log_step, int W>
+__device__ __forceinline__ void inverse_levels(u64 (&x)[W], const ulonglong2* w, u32 base, u32 origin, u64 q) {
   REN_UNROLL
   for (int s = last - 1; s >= first; s--) {
     const int d = (1 << (S - 1 - s)) >> log_step;
     const u32 node = (base << s) + (origin >> (S - s));
     ulonglong2 t;
     REN_UNROLL
-    for (int k = 0; k < 16; k++) {
+    for (int k = 0; k < W; k++) {
       if (k & d) continue;
       if (k % (2 * d) == 0) t = __ldg(w + node + k / (2 * d));
       const u64 a = x[k], b = x[k + d];

@@ -19,7 +19,7 @@ __device__ __forceinline__ Place place_of() {
 
 // Limb j from stream + j. Words at or above floor(2^64 / q) q are drawn again from the next attempt, each coefficient on its own: how often depends on random
 // words that are thrown away, so timing says nothing about what is kept.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(64)
 uniform(const u64* block, u32 first, u32 stride, const Limb* ring, u32 stream, u32 n) {
   const Place p = place_of();
   if (p.coefficient(0) >= n) return;
@@ -49,22 +49,25 @@ uniform(const u64* block, u32 first, u32 stride, const Limb* ring, u32 stream, u
 
 // A small integer, size < 2^32 with a sign, as a residue: a modulus may be narrower than the integer.
 __device__ __forceinline__ u64 residue(u32 size, bool negative, u64 q) {
-  const u64 r = size < q ? size : size % q;
+  const u64 r = size < q ? size : size % (u32)q;
   return negative ? negate_mod(r, q) : r;
 }
 
+// size[w]: absolute value of word w, bit w of signs: it is negative.
 __device__ __forceinline__ void store_small(const u32 (&size)[16], u32 signs, const Place& p, const Limb* ring, u32 limbs, u64* out, u32 n) {
+  out += p.coefficient(0);
   for (u32 j = 0; j < limbs; j++) {
     const u64 q = __ldg(&ring[j].q);
     REN_UNROLL
     for (int w = 0; w < 16; w++) {
-      if (p.coefficient(w) < n) out[(size_t)j * n + p.coefficient(w)] = residue(size[w], signs >> w & 1, q);
+      if (p.coefficient(w) < n) out[8 * w] = residue(size[w], signs >> w & 1, q);
     }
+    out += n;
   }
 }
 
 // -1, 0, 1 below ceil(2^64 / 3), below ceil(2^65 / 3), and from there on.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(64)
 ternary(const u64* block, u32 first, u32 stride, const Limb* ring, u32 stream, u32 limbs, u32 n) {
   const Place p = place_of();
   if (p.coefficient(0) >= n) return;
@@ -83,7 +86,7 @@ ternary(const u64* block, u32 first, u32 stride, const Limb* ring, u32 stream, u
 }
 
 // Bit 0 is the sign; the upper 63 bits are compared with every threshold, so that time does not depend on the sample.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(64)
 gaussian(const u64* block, u32 first, u32 stride, const Limb* ring, const u64* thresholds, u32 count, u32 stream, u32 limbs, u32 n) {
   const Place p = place_of();
   if (p.coefficient(0) >= n) return;

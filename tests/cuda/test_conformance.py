@@ -1,0 +1,70 @@
+"""The CUDA backend under the conformance kit, on the emulated device: small rings in full, one case of every kernel at each large degree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from emulator import MISSING, EmulatedDevice
+from ren.backend.select import get_backend
+from ren.ops import KERNELS
+from ren.testing import BackendConformance
+from ren.testing.cases import cases
+from ren_backend_cuda.backend import CudaBackend
+
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+#: Kernels whose code depends on the degree, above the one from which transforms take two kernels.
+TRANSFORMING = ("ntt", "intt", "mod_down", "decompose", "key_switch")
+
+
+class TestEmulated(BackendConformance):
+    backend_name = "cuda"
+    sizes = (2, 64)
+    every_width_up_to = 0
+    large_size = 0
+    test_large_ring = None  # below, one case a degree
+
+    def make_backend(self):
+        return CudaBackend(EmulatedDevice())
+
+
+@pytest.mark.full
+class TestEmulatedEveryWidth(TestEmulated):
+    sizes = tuple(1 << k for k in range(1, 14))
+    every_width_up_to = 256
+
+
+@pytest.fixture(scope="module", params=["fast", "check"])
+def emulated(request):
+    return CudaBackend(EmulatedDevice(request.param))
+
+
+def one_case(backend, kernel, n, bits):
+    """The first case of the kit, its last operands, against the CPU backend: the reference backend takes seconds here."""
+    case = next(cases(kernel, n, (bits,)))
+    BackendConformance().check(backend, get_backend("cpu"), replace(case, operands=case.operands[-1:]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_largest_ring_of_one_block(emulated, kernel):
+    one_case(emulated, kernel, 1 << 11, 61)
+
+
+@pytest.mark.parametrize("bits", [30, 61])
+@pytest.mark.parametrize("kernel", TRANSFORMING)
+def test_smallest_ring_of_two_kernels(emulated, kernel, bits):
+    one_case(emulated, kernel, 1 << 12, bits)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("log_n", [13, 14, 15, 16, 17])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_large_degree(emulated, kernel, log_n):
+    one_case(emulated, kernel, 1 << log_n, 61)
+
+
+@pytest.mark.parametrize("kernel", ["ntt", "intt"])
+def test_largest_degree(kernel):
+    """The one whose rows take a further exchange."""
+    one_case(CudaBackend(EmulatedDevice()), kernel, 1 << 17, 61)
