@@ -6,8 +6,8 @@ more than their work, and each launch should fill the card.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from ren.engine.exec_unit import ExecUnit, Operand
 
@@ -20,12 +20,28 @@ _MOST_UNITS = 64
 _MOST_SCRATCH = 1 << 23
 
 
-@dataclass(slots=True)
+class _Touched:
+    """Intervals of slots, as (first word, word after the last) per slot."""
+
+    def __init__(self) -> None:
+        self._by_slot: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def add(self, operands: Iterable[Operand]) -> None:
+        for o in operands:
+            self._by_slot[o.slot].append((o.offset, o.offset + o.words))
+
+    def meets(self, operand: Operand) -> bool:
+        start, stop = operand.offset, operand.offset + operand.words
+        return any(a < stop and start < b for a, b in self._by_slot.get(operand.slot, ()))
+
+
 class Group:
     """Units whose patterns have one signature, independent of each other."""
 
-    units: list[ExecUnit] = field(default_factory=list)
-    patterns: list[Pattern] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.units: list[ExecUnit] = []
+        self.patterns: list[Pattern] = []
+        self._read, self._written = _Touched(), _Touched()
 
     @property
     def pattern(self) -> Pattern:
@@ -36,13 +52,23 @@ class Group:
     def scratch(self) -> int:
         return self.pattern.scratch * len(self.units)
 
-    @property
-    def full(self) -> bool:
-        return len(self.units) >= _MOST_UNITS or self.scratch + self.pattern.scratch > _MOST_SCRATCH
+    def add(self, unit: ExecUnit, pattern: Pattern) -> None:
+        self.units.append(unit)
+        self.patterns.append(pattern)
+        self._read.add((*unit.inputs, *unit.scalars))
+        self._written.add(unit.outputs)
+
+    def takes(self, pattern: Pattern) -> bool:
+        """Whether a unit of this pattern may share the launches, if it does not depend on these units."""
+        if self.pattern is not pattern and self.pattern.signature != pattern.signature:
+            return False
+        return len(self.units) < _MOST_UNITS and self.scratch + pattern.scratch <= _MOST_SCRATCH
 
     def conflicts(self, unit: ExecUnit) -> bool:
-        """Whether `unit` must run after this group: one of them writes what the other reads or writes."""
-        return any(_conflict(u, unit) for u in self.units)
+        """Whether `unit` must run after this group: one of them writes what the other reads or writes. Scratch is the backend's own."""
+        return any(self._written.meets(o) for o in (*unit.inputs, *unit.scalars, *unit.outputs)) or any(
+            self._read.meets(o) for o in unit.outputs
+        )
 
 
 def group(units: Sequence[ExecUnit], patterns: Sequence[Pattern]) -> list[Group]:
@@ -53,22 +79,9 @@ def group(units: Sequence[ExecUnit], patterns: Sequence[Pattern]) -> list[Group]
         for candidate in reversed(groups[-_WINDOW:]):
             if candidate.conflicts(unit):
                 break
-            if candidate.pattern.signature == pattern.signature and not candidate.full:
+            if candidate.takes(pattern):
                 home = candidate
         if home is None:
             groups.append(home := Group())
-        home.units.append(unit)
-        home.patterns.append(pattern)
+        home.add(unit, pattern)
     return groups
-
-
-def _conflict(first: ExecUnit, second: ExecUnit) -> bool:
-    """Operands of one slot overlap and at least one of them is written. Scratch is the backend's own."""
-    read, write = (*second.inputs, *second.scalars), second.outputs
-    return any(overlap(a, b) for a in first.outputs for b in (*read, *write)) or any(
-        overlap(a, b) for a in (*first.inputs, *first.scalars) for b in write
-    )
-
-
-def overlap(a: Operand, b: Operand) -> bool:
-    return a.slot == b.slot and a.offset < b.offset + b.words and b.offset < a.offset + a.words

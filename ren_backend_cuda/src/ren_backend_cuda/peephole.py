@@ -6,13 +6,12 @@ the permutation, so that a pass over memory and the temporary in between are sav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
-from ren.engine.exec_unit import ExecUnit, Slot, SlotKind
+from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
 from ren.ops import Domain
-
-from ren_backend_cuda.batching import overlap
 
 #: Kernel of a fused unit; params of `mod_down`, then g. Not one that a backend can declare.
 MOD_DOWN_AUTOMORPHISM = "mod_down_automorphism"
@@ -24,7 +23,7 @@ def fuse(units: Sequence[ExecUnit], slots: Sequence[Slot]) -> list[ExecUnit]:
     at = 0
     while at < len(units):
         first, second = units[at], units[at + 1] if at + 1 < len(units) else None
-        if second is not None and _fits(first, second, slots) and not _needed(units[at + 2 :], first):
+        if second is not None and _fits(first, second, slots) and not _needed(islice(units, at + 2, None), first):
             g, _ = second.params
             fused.append(
                 replace(first, kernel=MOD_DOWN_AUTOMORPHISM, params=(*first.params, g), outputs=second.outputs)
@@ -45,15 +44,15 @@ def _fits(first: ExecUnit, second: ExecUnit, slots: Sequence[Slot]) -> bool:
         and first.params[2] == second.params[1] == Domain.NTT
         and first.outputs == second.inputs
         and slots[first.outputs[0].slot].kind is SlotKind.TEMPORARY
-        and not any(overlap(a, b) for a in first.inputs for b in second.outputs)
+        and not any(_overlap(a, b) for a in first.inputs for b in second.outputs)
     )
 
 
-def _needed(later: Sequence[ExecUnit], unit: ExecUnit) -> bool:
+def _needed(later: Iterable[ExecUnit], unit: ExecUnit) -> bool:
     """Whether a later unit reads what `unit` wrote, before other units have written over all of it."""
     (value,) = unit.outputs
     for other in later:
-        if any(overlap(value, o) for o in (*other.inputs, *other.scalars)):
+        if any(_overlap(value, o) for o in (*other.inputs, *other.scalars)):
             return True
         if any(
             o.slot == value.slot and o.offset <= value.offset and o.offset + o.words >= value.offset + value.words
@@ -61,3 +60,8 @@ def _needed(later: Sequence[ExecUnit], unit: ExecUnit) -> bool:
         ):
             return False
     return False
+
+
+def _overlap(a: Operand, b: Operand) -> bool:
+    """Whether two operands share words."""
+    return a.slot == b.slot and a.offset < b.offset + b.words and b.offset < a.offset + a.words

@@ -11,10 +11,10 @@
 
 constexpr int kThreads = 256;
 
-// a: coefficients below 4q -> values below 4q in bit-reversed order. Barriers at both ends.
+// a: coefficients below 4q -> values below 4q in bit-reversed order. A thread's words of the first level are those that it has written itself (every
+// blockDim.x-th), so a barrier is due only after each level.
 __device__ __forceinline__ void forward_levels(u64* a, const Limb* limb, u32 log_n, u64 q) {
   const ulonglong2* w = global_pointer<const ulonglong2>(__ldg(&limb->forward));
-  __syncthreads();
   for (u32 s = 0; s < log_n; s++) {
     const u32 log_half = log_n - 1 - s, half = 1u << log_half;
     for (u32 j = threadIdx.x; j < 1u << (log_n - 1); j += blockDim.x) {

@@ -150,7 +150,6 @@ sparse_ternary(const u64* block, u32 first, u32 stride, const Limb* ring, u32 we
       finished = drawn == weight;
     }
     __syncthreads();
-    if (finished) return;
-    __syncthreads();  // everyone has looked before the first thread writes again
+    if (finished) return;  // the next barrier comes before the first thread writes it again
   }
 }
