@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ren.backend.protocol import Backend
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
 from ren.numtheory.primes import ntt_primes_below
 from ren.ops import Domain
@@ -38,7 +39,7 @@ NTT = Domain.NTT
 class Plan:
     """Units over slots, one slot per value, all bound once."""
 
-    def __init__(self, backend: CpuBackend) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.units: list[ExecUnit] = []
         self.slots: list[Slot] = [Slot(SlotKind.TEMPORARY, 0)]  # scratch, shared by all units
@@ -70,12 +71,12 @@ class Plan:
 
 
 class Operations:
-    def __init__(self, name: str) -> None:
-        n, chain, special, self.alpha = SETS[name]
+    def __init__(self, sizes: tuple[int, tuple[int, ...], tuple[int, ...], int], backend: Backend) -> None:
+        n, chain, special, self.alpha = sizes
         primes: list[int] = []
         for bits in (*chain, *special):
             primes.append(next(q for q in ntt_primes_below(1 << bits, n) if q not in primes))
-        self.n, self.backend = n, CpuBackend()
+        self.n, self.backend = n, backend
         self.ring = RingSpec(n, tuple(primes[: len(chain)]))
         self.special = tuple(primes[len(chain) :])
         self.wide = self.ring.extend(self.special)
@@ -201,7 +202,7 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="comma-separated substrings; empty = all")
     parser.add_argument("--seconds", type=float, default=2.0, help="per row")
     options = parser.parse_args()
-    operations = Operations(options.set)
+    operations = Operations(SETS[options.set], CpuBackend())
     print(
         f"set {options.set}: n = {operations.n}, {operations.ring.limbs} limbs + {len(operations.special)} special ones"
     )

@@ -277,10 +277,9 @@ class FakeCupy:
     def install(self, monkeypatch, folder):
         """Make `import cupy` and compilation end here, and return the module `ren_backend_cuda.cupy_device`."""
         monkeypatch.setitem(sys.modules, "cupy", self.module)
-        monkeypatch.delitem(sys.modules, "ren_backend_cuda.cupy_device", raising=False)
-        cupy_device = importlib.import_module(
-            "ren_backend_cuda.cupy_device"
-        )  # anew: it holds the CuPy it was imported with
+        for name in ("cupy_device", "start"):  # anew: they hold the CuPy they were imported with
+            monkeypatch.delitem(sys.modules, f"ren_backend_cuda.{name}", raising=False)
+        cupy_device = importlib.import_module("ren_backend_cuda.cupy_device")
 
         def compile_module(source, defines, architecture, compiler):
             assert architecture == f"sm_{self.module.cuda.Device().compute_capability}"

@@ -7,7 +7,6 @@ PLUGIN = PluginInfo(
     api="1.0",
     extra="cuda",
     summary="CUDA backend: kernels in CUDA C through CuPy",
-    pending="CUDA kernels are not there yet in this version",
 )
 
 
@@ -15,7 +14,7 @@ PLUGIN = PluginInfo(
 def ren_register_backends(registry: Registrar) -> None:
     registry.add_backend(
         "cuda",
-        "ren_backend_cuda.backend:CudaBackend",
+        "ren_backend_cuda.start:make_backend",
         priority=200,
         probe="ren_backend_cuda.probe:probe",
         summary="NVIDIA GPU, kernels in CUDA C through CuPy",

@@ -36,10 +36,6 @@ def probe() -> DeviceFacts:
         return DeviceFacts(True, True, False, False, f"CuPy finds no device: {type(error).__name__}: {error}", DRIVER)
     if not count:
         return DeviceFacts(True, True, False, False, "CuPy finds no device", f"{DRIVER}; check CUDA_VISIBLE_DEVICES")
-    # The kernels come with the CUDA backend's own change; until then this package says so instead of pretending.
-    if importlib.util.find_spec("ren_backend_cuda.backend") is None:
-        reason = f"this version of Ren has no CUDA kernels yet ({name} was found)"
-        return DeviceFacts(True, True, True, False, reason, 'Use device="cpu"', name)
     wrong, fix = _what_fails()
     if wrong:
         return DeviceFacts(True, True, True, False, f"{name} does not work: {wrong}", fix, name)
