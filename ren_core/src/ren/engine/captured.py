@@ -53,7 +53,9 @@ class Segment:
     seeds: list[bytes | None]
     donated: list[tuple[int, int]]
 
-    def run(self, flat: Flat, implicit: Flat, values: Sequence[Any], watch: checked.Watch | None) -> list[Buffer]:
+    def run(
+        self, flat: Flat | Given, implicit: Flat | Given, values: Sequence[Any], watch: checked.Watch | None
+    ) -> list[Buffer]:
         """The buffers of this segment's roots for one call. values: of the call's recipes."""
         buffers: list[Any] = self.buffers.copy()
         for leaf, at in self.given:
@@ -73,10 +75,25 @@ class Segment:
         return self.plan.run(buffers, scalars, seeds, watch)
 
 
+class Given:
+    """The handles and run-time scalars of a call, where they are known without reading its arguments again."""
+
+    __slots__ = ("handles", "numbers", "scalars")
+
+    def __init__(self, handles: list[Any], numbers: list[Any]) -> None:
+        self.handles = handles
+        self.numbers = numbers
+        self.scalars: list[Any] = []
+
+
+#: No implicit inputs.
+NOTHING = Given([], [])
+
+
 class CapturedPlan:
     """What `ren.jit` keeps for one key. Holds no buffer of any call; constants (keys, literals) are its own."""
 
-    def __init__(self, flat: Flat, options: JitOptions, name: str) -> None:
+    def __init__(self, flat: Flat | Given, options: JitOptions, name: str) -> None:
         self.name = name
         self.shown_scalars = repr(tuple(flat.scalars))  # as they are now: they may change
         self.frozen_scalars = frozen(flat.scalars)
@@ -87,7 +104,7 @@ class CapturedPlan:
         self._watch = checked.watcher(options.validate)
         self._donated: list[int] = []
         self._template: Template | None = None
-        self._sources: list[Callable[[Flat, Flat, Sequence[Any], list[list[Buffer]]], Any]] = []
+        self._sources: list[Callable[..., Any]] = []
 
     def finish(self, template: Template, sources: list[Callable[..., Any]], donated: list[int]) -> None:
         """The captured result: its structure, and where each handle in it comes from. donated: numbers of argument handles."""
@@ -96,14 +113,15 @@ class CapturedPlan:
         self._template = template
         self._sources = sources
 
-    def numbers(self, flat: Flat) -> Sequence[Any]:
+    def numbers(self, flat: Flat | Given) -> Sequence[Any]:
         """The run-time scalars of a call: numbers, then the residues of constant Polys."""
         return [*flat.numbers, *constant_inputs(flat)] if self._constants_dynamic else flat.numbers
 
-    def replay(self, flat: Flat, implicit: Flat) -> Any:
-        """Run the plan on the arguments of a call; a new result object with fresh buffers."""
+    def replay(self, flat: Flat | Given, implicit: Flat | Given, values: Sequence[Any] | None = None) -> Any:
+        """Run the plan on the arguments of a call; a new result object with fresh buffers. values: of the recipes, where the caller has them."""
         assert self._template is not None
-        values = self.recipes.run(self.numbers(flat))  # first: what it raises, it raises before anything ran
+        if values is None:
+            values = self.recipes.run(self.numbers(flat))  # first: what it raises, it raises before anything ran
         try:
             taken = [segment.run(flat, implicit, values, self._watch) for segment in self.segments]
             handles = [source(flat, implicit, values, taken) for source in self._sources]
@@ -114,7 +132,7 @@ class CapturedPlan:
         return self._template.build(handles, values)
 
 
-def constant_inputs(flat: Flat) -> list[tuple[int, ...]]:
+def constant_inputs(flat: Flat | Given) -> list[tuple[int, ...]]:
     """Residues of the constant Polys among the arguments, in order."""
     return [h._node.params for h in flat.handles if h._node.op is Op.CONST]
 
@@ -141,20 +159,40 @@ def capture_plan(
     with capture.capturing(capture.Capture(name, options.random == "fresh", options.nested == "inline")):
         result = binder.call(fn, arguments)
     plan = CapturedPlan(flat, options, name)
+    given = {id(h._node): i for i, h in enumerate(stand_ins)}
+    around = {id(h._node): i for i, h in enumerate(implicit.handles)}
+    return assemble(
+        plan, result, first, given, around, options, lambda returned: _donated(binder, values, flat, options) - returned
+    )
+
+
+def assemble(
+    plan: CapturedPlan,
+    result: Any,
+    first: int,
+    given: dict[int, int],
+    around: dict[int, int],
+    options: JitOptions,
+    donated: Callable[[set[int]], set[int]] = lambda returned: set(),
+) -> CapturedPlan:
+    """Finish a plan with what was recorded: the graph under `result`, whose leaves are stand-ins, implicit inputs, or constants of the plan.
+
+    first: creation number at the start of the capture. given, around: id of a leaf's node -> number of its handle at each replay. donated: numbers of
+    the handles that the plan may overwrite, from the numbers of those that it returns.
+    """
+    name = plan.name
     template = Template(result, plan.recipes)
     if not template.handles:
         raise noted(RuntimeError(NO_OUTPUT), f"{name} returned {type(result).__name__}")
-    given = {id(h._node): i for i, h in enumerate(stand_ins)}
     _refuse_kept(template, first, given.keys(), name)
-    around = {id(h._node): i for i, h in enumerate(implicit.handles)}
     nodes = [h._node for h in template.handles]
     _refuse_hidden(nodes, first, given.keys() | around.keys(), name)
     wanted: dict[str, list[Node]] = {}
     sources = [_source(h, given, around, wanted, plan.recipes) for h in template.handles]
-    donated = _donated(binder, values, flat, options) - {given[id(n)] for n in nodes if id(n) in given}
+    given_up = donated({given[id(n)] for n in nodes if id(n) in given})
     for device, roots in wanted.items():
-        plan.segments.append(_segment(roots, device, given, around, donated, plan.recipes, options))
-    plan.finish(template, sources, sorted(donated))
+        plan.segments.append(_segment(roots, device, given, around, given_up, plan.recipes, options))
+    plan.finish(template, sources, sorted(given_up))
     manager().notify("ren_after_plan_captured", plan=plan)
     return plan
 
@@ -165,28 +203,32 @@ def _stand_ins(flat: Flat, options: JitOptions) -> list[Any]:
     position = len(flat.numbers)
     for h in flat.handles:
         node: Node = h._node
-        if node.op is Op.CONST:
-            recipe = None
-            if options.constants == "dynamic":
-                recipe = Deferred.leaf(position, node.params, "a constant Poly")
-                position += 1
-            made.append(
-                handle(type(h), Node(Op.CONST, (), node.params, node.ring, node.domain, node.device, recipe=recipe))
-            )
-        else:
-            leaf = Node(
-                Op.BUFFER,
-                (),
-                (),
-                node.ring,
-                node.domain,
-                node.device,
-                kind=node.kind,
-                count=node.count,
-                realized=node.realized,
-            )
-            made.append(handle(type(h), leaf))
+        recipe = None
+        if node.op is Op.CONST and options.constants == "dynamic":
+            recipe = Deferred.leaf(position, node.params, "a constant Poly")
+            position += 1
+        made.append(stand_in(h, recipe))
     return made
+
+
+def stand_in(h: Any, recipe: Deferred | None = None) -> Any:
+    """A handle on a leaf of its own with the same buffer, or the same residues. recipe: what a constant's residues follow from."""
+    node: Node = h._node
+    if node.op is Op.CONST:
+        leaf = Node(Op.CONST, (), node.params, node.ring, node.domain, node.device, recipe=recipe)
+    else:
+        leaf = Node(
+            Op.BUFFER,
+            (),
+            (),
+            node.ring,
+            node.domain,
+            node.device,
+            kind=node.kind,
+            count=node.count,
+            realized=node.realized,
+        )
+    return handle(type(h), leaf)
 
 
 def _arguments(

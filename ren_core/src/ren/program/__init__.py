@@ -23,7 +23,9 @@ _EXPORTS: dict[str, str] = {
     "Limits": "limits",
     "Program": "program",
     "Workspace": "workspace",
+    "CompiledProgram": "compiled_program",
     "load": "api",
+    "load_plan": "api",
     "parse": "api",
     "run": "api",
     # analysis
@@ -79,8 +81,10 @@ __all__ = sorted(_EXPORTS)  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
     from ren.program.api import load as load
+    from ren.program.api import load_plan as load_plan
     from ren.program.api import parse as parse
     from ren.program.api import run as run
+    from ren.program.compiled_program import CompiledProgram as CompiledProgram
     from ren.program.diagnostics import Diagnostic as Diagnostic
     from ren.program.dialect import RenDialect as RenDialect
     from ren.program.dialect import build as build

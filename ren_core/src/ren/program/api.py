@@ -1,12 +1,15 @@
-"""Functions of the `ren.jit` namespace over `Program`: parse, load, run."""
+"""Functions of the `ren.jit` namespace over `Program`: parse, load, run, load_plan."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ren.program.program import Program
+
+if TYPE_CHECKING:
+    from ren.program.compiled_program import CompiledProgram
 
 
 def parse(text: str, *, source_name: str = "<unknown>") -> Program:
@@ -26,3 +29,10 @@ def run(
     if not isinstance(program, Program):
         raise TypeError(f"run takes a Program, got {type(program).__name__}")
     return program.run(*args, workspace=workspace, entry=entry, **kwargs)
+
+
+def load_plan(path: str | os.PathLike[str]) -> CompiledProgram:
+    """Read a file that `CompiledProgram.save` wrote (see ren.program.plan_file.load_plan)."""
+    from ren.program import plan_file
+
+    return plan_file.load_plan(path)

@@ -85,7 +85,7 @@ def bind_roles(block: Block, values: list[Any], engine: PublicEngine | None) -> 
         if isinstance(argument.type, PlaintextType):
             types[i] = _plaintext(name, values[i], engine)
         elif isinstance(argument.type, MessageType):
-            _check_message(name, values[i], argument.type.data.shape)
+            check_message(name, values[i], argument.type.data.shape)
         elif isinstance(argument.type, EncryptedType):
             assert engine is not None
             state = argument.type.data
@@ -98,7 +98,8 @@ def bind_roles(block: Block, values: list[Any], engine: PublicEngine | None) -> 
     return Bound(values, types, tuple(to_encrypt))
 
 
-def _check_message(name: str, value: Any, declared: tuple[int, ...] | None) -> None:
+def check_message(name: str, value: Any, declared: tuple[int, ...] | None) -> None:
+    """Raise ProgramInputError unless public data has the declared shape."""
     if declared is None:
         return
     shape = tuple(getattr(value, "shape", None) or np.shape(value))
@@ -208,6 +209,21 @@ def _with_bound(x: Any, state: EncryptedState, engine: PublicEngine) -> Any:
     if state.bound is not None:
         return engine.assume_bound(x, min(state.bound, x.bound))
     return x if engine.strict_bounds else replace(x, bound=math.inf)
+
+
+def is_bounded(state: EncryptedState, engine: PublicEngine) -> bool:
+    """Whether a run uses the bound that a ciphertext carries."""
+    return state.bound is not None or engine.strict_bounds
+
+
+def usable_bounds(value: Any, state: EncryptedState, engine: PublicEngine) -> list[float]:
+    """The bounds that `_with_bound` gives the ciphertexts of an argument."""
+    items = getattr(value, "items", (value,))
+    if not is_bounded(state, engine):
+        return [math.inf] * len(items)
+    if state.bound is None:
+        return [x.bound for x in items]
+    return [engine.assume_bound(x, min(state.bound, x.bound)).bound for x in items]
 
 
 def _actual_type(value: Any, state: EncryptedState, engine: PublicEngine) -> Attribute:

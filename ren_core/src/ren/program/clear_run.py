@@ -17,7 +17,7 @@ from ren.program._xdsl import operation_name
 from ren.program.cleartext import ClearCase, framed
 from ren.program.dialect import at, row_of
 from ren.program.flow import flow_of
-from ren.program.interpret import _call as call
+from ren.program.interpret import call
 from ren.program.layout import Layout
 from ren.program.machine import Machine
 from ren.program.packing import logical_vector

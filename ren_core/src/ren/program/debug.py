@@ -24,11 +24,7 @@ from ren.program.cleartext import ClearCase, framed
 from ren.program.debug_report import DebugReport, DebugRow, Finding
 from ren.program.dialect import row_of, source_of
 from ren.program.flow import Flow
-from ren.program.interpret import _batched as batched
-from ren.program.interpret import _call as call
-from ren.program.interpret import _check_call as check_call
-from ren.program.interpret import _public_value as public_value
-from ren.program.interpret import _require as require
+from ren.program.interpret import batched, call, check_call, public_value, require
 from ren.program.layout import Layout, Padding
 from ren.program.machine import Machine, Many
 from ren.program.noise_rules import NoiseCase, UnknownNoise

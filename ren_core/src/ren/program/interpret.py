@@ -1,4 +1,7 @@
-"""Running an entry: readiness, binding, one walk over the block that builds a lazy graph, one schedule for all results."""
+"""Running an entry: readiness, binding, one walk over the block that builds a lazy graph, one schedule for all results.
+
+`run` keeps what that gave and replays it (`ren.program.compiled`); `interpret` does all of it, every time.
+"""
 
 from __future__ import annotations
 
@@ -44,48 +47,75 @@ class RunReport:
 def run(
     program: Program, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any
 ) -> Any:
-    """Run an entry. Nothing is computed before every check has passed.
+    """Run an entry. Nothing is computed before every check has passed; what was checked and scheduled is used again while nothing changed.
 
     Raises ProgramNotReadyError with the whole report; ProgramArgumentError (a TypeError) for arguments that do not fit the signature;
     ProgramInputError (a ValueError) for values that do not meet their declaration; ProgramRunError naming operation and source line when one fails.
     """
+    from ren.program.compiled import replayer_of
+
+    return replayer_of(program, entry).run(program, as_workspace(workspace), args, kwargs)
+
+
+def interpret(
+    program: Program, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any
+) -> Any:
+    """`run` with every handler called anew: the same results, to the bit, in many times the time. What replays are compared with."""
     space = as_workspace(workspace)
     report = check_readiness(program, space, entry=entry)
-    _require(report, entry)
+    require(report, entry)
+    return interpret_ready(program, space, entry, report, program.signature(entry), args, kwargs)
+
+
+def interpret_ready(
+    program: Program,
+    space: MutableMapping[Any, Any],
+    entry: str,
+    report: ReadinessReport,
+    signature: entries.Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """`interpret` after readiness."""
     block = program.entry_block(entry)
-    signature = program.signature(entry)
     engine: PublicEngine | None = space.get("engine") if report.requirements.requires_engine else None
-    values = bind_names(signature, entry, args, kwargs)
-    bound = bind_roles(block, values, engine)
-    report = _check_call(program, entry, space, report, block, bound)
+    bound = bind_roles(block, bind_names(signature, entry, args, kwargs), engine)
+    report = check_call(program, entry, space, report, block, bound)
     assert report.flow is not None
+    machine = Machine(space, engine, report.flow.types)
+    return observed(program, space, entry, report, lambda: execute(block, bound, machine, signature))
+
+
+def observed(
+    program: Program,
+    space: Mapping[Any, Any],
+    entry: str,
+    report: ReadinessReport,
+    work: Callable[[], Any],
+) -> Any:
+    """The result of `work`, with observers told before, after, and of an error."""
     host = manager()
     host.notify("ren_before_run", program=program, workspace=space)
     start = time.perf_counter()
+    count = len(report.requirements.operations)
     try:
-        result = _execute(block, bound, Machine(space, engine, report.flow.types), signature)
+        result = work()
     except Exception as error:
-        host.notify(
-            "ren_on_run_error",
-            error=error,
-            report=RunReport(program, entry, len(report.requirements.operations), time.perf_counter() - start),
-        )
+        seconds = time.perf_counter() - start
+        host.notify("ren_on_run_error", error=error, report=RunReport(program, entry, count, seconds))
         raise
-    host.notify(
-        "ren_after_run",
-        report=RunReport(program, entry, len(report.requirements.operations), time.perf_counter() - start),
-    )
+    host.notify("ren_after_run", report=RunReport(program, entry, count, time.perf_counter() - start))
     return result
 
 
-def _require(report: ReadinessReport, entry: str) -> None:
+def require(report: ReadinessReport, entry: str) -> None:
     if not report.runnable:
         raise ProgramNotReadyError(
             f"{entry!r} is not ready to run: {len(report.errors)} problems\n{summary(report.errors)}", report
         )
 
 
-def _check_call(
+def check_call(
     program: Program, entry: str, space: Mapping[Any, Any], report: ReadinessReport, block: Block, bound: Bound
 ) -> ReadinessReport:
     """Readiness once more where the arguments decide something: plaintext states, and the key for online encryption."""
@@ -94,10 +124,10 @@ def _check_call(
         missing = located(
             "missing-public-key", f"encrypting {names} needs workspace['public_key']", subject="public_key"
         )
-        _require(_extended(report, missing), entry)
+        require(_extended(report, missing), entry)
     if any(isinstance(block.args[i].type, PlaintextType) for i in bound.types) or _has_unknown(report):
         report = check_readiness(program, dict(space), entry=entry, arguments=bound.types)
-        _require(report, entry)
+        require(report, entry)
     return report
 
 
@@ -109,14 +139,14 @@ def _extended(report: ReadinessReport, *more: Diagnostic) -> ReadinessReport:
     return ReadinessReport(report.requirements, (*more, *report.diagnostics), report.flow)
 
 
-def _execute(block: Block, bound: Bound, machine: Machine, signature: entries.Signature) -> Any:
+def execute(block: Block, bound: Bound, machine: Machine, signature: entries.Signature) -> Any:
     values: dict[SSAValue, Any] = {}
     for i, argument in enumerate(block.args):
         value = bound.values[i]
         if i in bound.to_encrypt:
             assert isinstance(argument.type, EncryptedType)
             value = encrypt_online(value, argument.type.data, machine.engine, machine.workspace["public_key"])
-        values[argument] = _batched(value) if isinstance(argument.type, PlaintextType) else value
+        values[argument] = batched(value) if isinstance(argument.type, PlaintextType) else value
     remaining = _use_counts(block)
     machine.fused = fused_relinearizations(block)
     returned: tuple[Any, ...] = ()
@@ -125,15 +155,20 @@ def _execute(block: Block, bound: Bound, machine: Machine, signature: entries.Si
         if isinstance(op, ReturnOp):
             returned = operands
             break
-        for value, result in zip(op.results, _call(op, operands, machine), strict=True):
+        for value, result in zip(op.results, call(op, operands, machine), strict=True):
             values[value] = result
         for operand in _xdsl.operands(op):
             # Freed as soon as nothing later needs it.
             remaining[operand] -= 1
             if remaining[operand] == 0:
                 values.pop(operand, None)
-    results = tuple(_public_value(v) for v in returned)
+    results = tuple(public_value(v) for v in returned)
     _realize(results)
+    return as_returned(signature, results)
+
+
+def as_returned(signature: entries.Signature, results: tuple[Any, ...]) -> Any:
+    """Results in the structure that the caller knows."""
     if signature.has_output_structure:
         return entries.rebuild(signature.output, results)
     return None if not results else results[0] if len(results) == 1 else results
@@ -165,17 +200,17 @@ def fused_relinearizations(block: Block) -> set[Operation]:
     return found
 
 
-def _call(op: Operation, operands: tuple[Any, ...], machine: Machine) -> tuple[Any, ...]:
+def call(op: Operation, operands: tuple[Any, ...], machine: Machine) -> tuple[Any, ...]:
     name = operation_name(op)
     try:
         handler, builtin = _handler(op, name, machine)
         found = (
             handler(op, operands, machine)
             if builtin
-            else handler(op, tuple(map(_public_value, operands)), machine.workspace)
+            else handler(op, tuple(map(public_value, operands)), machine.workspace)
         )
         results = _as_results(name, found, len(op.results))
-        return results if builtin and op.name != "torch.call" else tuple(map(_batched, results))
+        return results if builtin and op.name != "torch.call" else tuple(map(batched, results))
     except ProgramRunError as error:
         raise ProgramRunError(f"{name}{at(op)}: {error}", subject=name) from error
     except Exception as error:
@@ -218,7 +253,7 @@ def _as_results(name: str, found: Any, count: int) -> tuple[Any, ...]:
     return found
 
 
-def _public_value(value: Any) -> Any:
+def public_value(value: Any) -> Any:
     """A batch as callers and third-party handlers see it."""
     if type(value) is not Many:
         return value
@@ -230,7 +265,7 @@ def _public_value(value: Any) -> Any:
     )
 
 
-def _batched(value: Any) -> Any:
+def batched(value: Any) -> Any:
     """A batch from outside as the machine holds it."""
     items = getattr(value, "items", None)
     if not isinstance(items, tuple) or not hasattr(value, "shape"):

@@ -17,9 +17,11 @@ from ren.program.dialect import at, encode_attributes
 from ren.program.limits import DEFAULT_LIMITS, Limits, line_column
 from ren.program.order import check_order, walk
 from ren.program.reader import first_fault, parse_module
+from ren.program.workspace import as_workspace
 from ren.program.writer import module_text
 
 if TYPE_CHECKING:
+    from ren.program.compiled_program import CompiledProgram
     from ren.program.debug_report import DebugReport
     from ren.program.pipeline import Pass, PassPipeline, PipelineResult
     from ren.program.readiness import ReadinessReport
@@ -207,7 +209,10 @@ class Program:
     def run(
         self, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any
     ) -> Any:
-        """Run `entry` on the arguments. Raises ProgramNotReadyError with the whole report before anything is computed."""
+        """Run `entry` on the arguments. Raises ProgramNotReadyError with the whole report before anything is computed.
+
+        The first run of a kind keeps its schedule, later ones replay it (see `compile`).
+        """
         from ren.program.interpret import run
 
         return run(self, *args, workspace=workspace, entry=entry, **kwargs)
@@ -235,6 +240,19 @@ class Program:
         return debug(
             self, *args, workspace=workspace, secret_key=secret_key, reference=reference, entry=entry, **kwargs
         )
+
+    def compile(
+        self, workspace: MutableMapping[Any, Any] | None = None, *, entry: str = "main", maxsize: int | None = 16
+    ) -> CompiledProgram:
+        """`entry` as a function bound to a workspace, with plans of its own: called, inspected (`explain`) and saved. maxsize: plans kept.
+
+        Raises ProgramNotReadyError with the whole report.
+        """
+        from ren.program.compiled_program import CompiledProgram
+
+        compiled = CompiledProgram(self, as_workspace(workspace), entry=entry, maxsize=maxsize)
+        compiled.require_ready()
+        return compiled
 
 
 def _module_attributes(attributes: Mapping[str, Any] | None) -> dict[str, Attribute]:

@@ -85,7 +85,7 @@ def _load_secret(params: CKKSParams, key_id: str, device: str, rows: NDArray[np.
     return SecretKey(params, key_id, Poly.from_residues(rows, params.key_ring, Domain.NTT, device))
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True, weakref_slot=True)
 class PublicKey:
     """An encryption of zero, (b, a) with b = e - a s, over the chain and the first special prime (NTT domain).
 
@@ -314,7 +314,7 @@ def missing_rotation(step: int, normalised: int, present: tuple[int, ...]) -> Mi
     )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class EvaluationKeySet:
     """The keys that an evaluation may use, and no others. Raises KeyMismatchError when they have different owners."""
 
