@@ -129,6 +129,21 @@ def test_a_replay_is_one_upload_and_one_recording(engine):
         assert len(DEVICE.launched) == 11
 
 
+def test_warmup_loads_every_module():
+    lines = []
+    asked = []
+
+    class Device(Counting):
+        def function(self, source, defines, kernel):
+            asked.append((source, *defines.values()))
+            return super().function(source, defines, kernel)
+
+    CudaBackend(Device()).warmup(lines.append)
+    assert {source for source, *_ in asked} == {p.stem for p in KERNELS.glob("*.cu")}
+    assert [k for source, *k in asked if source == "ntt"] == [[14], [15], [16]]
+    assert len(lines) == len(asked)
+
+
 # -- which units share launches --------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from ren_backend_cuda.device import Device, DeviceMemory
 from ren_backend_cuda.lower import LOWERINGS, Lowerings
 from ren_backend_cuda.runner import Runner, Scratch, apart
 from ren_backend_cuda.tables import Tables
+from ren_backend_cuda.warmup import warmup
 
 
 class CudaBackend:
@@ -60,3 +61,7 @@ class CudaBackend:
 
     def synchronize(self) -> None:
         self._device.synchronize()
+
+    def warmup(self, progress: Callable[[str], None]) -> None:
+        """Compile now what first use would compile (`ren warmup`); one line of text per module."""
+        warmup(self._device, progress)

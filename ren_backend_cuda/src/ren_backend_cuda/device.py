@@ -3,8 +3,8 @@
 Two implementations: CuPy's driver calls on a GPU, and, in the tests only, an emulator that runs the same `.cu` source on the host. The
 backend above this seam is the same code, so that everything but speed is proven without a GPU.
 
-Kernels never receive the address of a slot by value. They read it from an argument block in device memory, word i being the
-address of slot i, which one copy refreshes per run: a captured CUDA graph cannot change the arguments of its nodes through CuPy.
+Kernels never receive the address of an operand by value. They read it from an argument block in device memory, word i being the
+address of operand i of the plan, which one copy refreshes per run: a captured CUDA graph cannot change the arguments of its nodes through CuPy.
 Tables that belong to a plan do not move and may be passed as `DeviceMemory`.
 """
 
@@ -53,7 +53,7 @@ class Recorded(Protocol):
     """Launches that are issued together, in order. Holds every object that their arguments refer to."""
 
     def run(self) -> None:
-        """Issue them. Returns before they have finished."""
+        """Issue them, nothing of another thread in between. Returns before they have finished."""
         ...
 
 

@@ -23,7 +23,7 @@
 #endif
 constexpr int kLogN = REN_LOG_N;
 constexpr u32 kN = 1u << kLogN;
-constexpr int kS1 = kLogN / 2, kS2 = kLogN - kS1, kN1 = 1 << kS1, kN2 = 1 << kS2;
+constexpr int kS1 = column_levels(kLogN), kS2 = kLogN - kS1, kN1 = 1 << kS1, kN2 = 1 << kS2;
 constexpr int kM1 = kN1 / 16;
 constexpr int kColumns = 16;       // columns per block: 128 contiguous bytes per row
 constexpr int kThreads1 = kColumns * kM1;
@@ -37,13 +37,13 @@ __device__ __forceinline__ const ulonglong2* inverse_twiddles(const Limb* limb) 
 
 // x[k]: word g + k M of a column, below 8q. out: the column's first word.
 __device__ __forceinline__ void forward_column(u64 (&x)[16], u64* tile, const ulonglong2* w, u32 c, u32 g, u64 q, u64* out) {
-  forward_levels<kS1, 0, 4, kS1 - 4>(x, w, 1, g, q);
+  forward_levels<kS1, 0, 4, kS1 - 4, false>(x, w, 1, g, q);
   REN_UNROLL
   for (int k = 0; k < 16; k++) tile[(g + k * kM1) * kColumns + c] = x[k];
   __syncthreads();
   REN_UNROLL
   for (int k = 0; k < 16; k++) x[k] = tile[(16 * g + k) * kColumns + c];
-  forward_levels<kS1, 4, kS1, 0>(x, w, 1, 16 * g, q);
+  forward_levels<kS1, 4, kS1, 0, false>(x, w, 1, 16 * g, q);
   REN_UNROLL
   for (int k = 0; k < 16; k++) out[(size_t)(16 * g + k) * kN2] = x[k];
 }
@@ -97,13 +97,13 @@ inverse_columns(const u64* block, u32 first, u32 stride, const Limb* ring, const
   u64 x[16];
   REN_UNROLL
   for (int k = 0; k < 16; k++) x[k] = in[(size_t)(16 * g + k) * kN2];
-  inverse_levels<kS1, 4, kS1, 0>(x, w, 1, 16 * g, q);
+  inverse_levels<kS1, 4, kS1, 0, false>(x, w, 1, 16 * g, q);
   REN_UNROLL
   for (int k = 0; k < 16; k++) tile[(16 * g + k) * kColumns + c] = x[k];
   __syncthreads();
   REN_UNROLL
   for (int k = 0; k < 16; k++) x[k] = tile[(g + k * kM1) * kColumns + c];
-  inverse_levels<kS1, 1, 4, kS1 - 4>(x, w, 1, g, q);
+  inverse_levels<kS1, 1, 4, kS1 - 4, false>(x, w, 1, g, q);
   // The root level carries the factor in both of its outputs.
   const Scale* s = scales + blockIdx.y;
   const u64 f = __ldg(&s->factor), fs = __ldg(&s->factor_s), r = __ldg(&s->root), rs = __ldg(&s->root_s);
@@ -162,7 +162,7 @@ template <int W, int level> struct Levels {
 template <int W, int level> __device__ __forceinline__ void forward_groups(u64 (&x)[W], const Row& p, const ulonglong2* w, u64 q) {
   using Group = Levels<W, level>;
   if constexpr (level > 0) Group::load(x, p);
-  forward_levels<kS2, level, Group::last, Group::log_step>(x, w, kN1 + p.row, Group::origin(p.g), q);
+  forward_levels<kS2, level, Group::last, Group::log_step, true>(x, w, kN1 + p.row, Group::origin(p.g), q);
   if constexpr (Group::last < kS2) {
     if constexpr (level == 0) Rows<W>::sync();  // a former call has read its last words
     Group::store(x, p);
@@ -180,7 +180,7 @@ template <int W, int level> __device__ __forceinline__ void inverse_groups(u64 (
     Rows<W>::sync();
     Group::load(x, p);
   }
-  inverse_levels<kS2, level, Group::last, Group::log_step>(x, w, kN1 + p.row, Group::origin(p.g), q);
+  inverse_levels<kS2, level, Group::last, Group::log_step, true>(x, w, kN1 + p.row, Group::origin(p.g), q);
 }
 
 // x[k]: word g + k lanes of a row, below 8q -> the value at stored position g + k lanes, in [0, q). May be called again at once.

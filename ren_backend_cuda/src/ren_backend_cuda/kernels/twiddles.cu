@@ -1,6 +1,7 @@
 // Twiddle tables of many limbs, computed where they are needed. Grid: x covers the nodes, y = limbs.
-// bases: per limb 2 log_n residues, psi^(2^b) and psi^-(2^b) for b = 0 .. log_n - 1. Node i holds psi^bitreverse(i) and its quotient.
+// bases: per limb 2 log_n residues, psi^(2^b) and psi^-(2^b) for b = 0 .. log_n - 1. Node i is psi^bitreverse(i) and its quotient, at `row_twiddle(i)`.
 #include "modarith.cuh"
+#include "order.cuh"
 
 // w in [0, q)  ->  floor(w 2^64 / q). The estimate is at most 2 too small; what is left, below 3q < 2^63, says how much.
 __device__ __forceinline__ u64 quotient(u64 w, const Modulus& m) {
@@ -28,6 +29,7 @@ twiddle_tables(const Limb* ring, const u64* bases, u32 log_n) {
     forward = m.multiply(forward, __ldg(base + b));
     inverse = m.multiply(inverse, __ldg(base + log_n + b));
   }
-  global_pointer<ulonglong2>(__ldg(&limb->forward))[i] = make_ulonglong2(forward, quotient(forward, m));
-  global_pointer<ulonglong2>(__ldg(&limb->inverse))[i] = make_ulonglong2(inverse, quotient(inverse, m));
+  const u32 at = row_twiddle(i, log_n);
+  global_pointer<ulonglong2>(__ldg(&limb->forward))[at] = make_ulonglong2(forward, quotient(forward, m));
+  global_pointer<ulonglong2>(__ldg(&limb->inverse))[at] = make_ulonglong2(inverse, quotient(inverse, m));
 }
