@@ -46,10 +46,12 @@ types: .venv-test/ready
 
 bench: .venv-bench/ready
 	$(PINNED) .venv-bench/bin/python tests/bench/import_time.py
-	OMP_NUM_THREADS=1 $(PINNED) .venv-bench/bin/python tests/bench/side_by_side.py --set A
+	OMP_NUM_THREADS=1 $(PINNED) .venv-bench/bin/python tests/bench/side_by_side.py --set A --out .bench-results
+	.venv-bench/bin/python tests/bench/side_by_side.py --set A --memory --out .bench-results
+	.venv-bench/bin/python tests/bench/report.py .bench-results
 
 clean:
-	rm -rf .venv-demo .venv-torch .venv-test .venv-bench
+	rm -rf .venv-demo .venv-torch .venv-test .venv-bench .bench-results
 
 .venv-%/ready: $(MANIFESTS)
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 with pip was found; set PYTHON=/path/to/python"; exit 1; }

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from numba import njit
@@ -65,12 +66,34 @@ class Samples:
         return len(self.quiet) >= 7
 
 
+@dataclass
+class Watch:
+    """quiet: whether the machine was nobody else's right before and after."""
+
+    quiet: bool = False
+
+
+class QuietMachine:
+    """Tells quiet samples from noisy ones, whatever is timed in between."""
+
+    def __init__(self) -> None:
+        for _ in range(300):
+            _calibrate()
+
+    @contextmanager
+    def watch(self) -> Iterator[Watch]:
+        _calibrate()  # the first one after a large kernel pays for cold caches
+        before, watch = _calibrate(), Watch()
+        yield watch
+        after = _calibrate()
+        watch.quiet = max(before, min(after, _calibrate())) <= _TOLERANCE * _best
+
+
 def alternate(
     rows: dict[str, Callable[[], object]], *, repeats: int = 9, budget_s: float = 4.0, warmup: int = 2
 ) -> dict[str, Samples]:
     """Time competing callables in turn, sample by sample, so that drift hits all alike. At least `repeats` samples each."""
-    for _ in range(300):
-        _calibrate()
+    machine = QuietMachine()
     out = {name: Samples() for name in rows}
     for call in rows.values():
         for _ in range(warmup):
@@ -79,15 +102,12 @@ def alternate(
     rounds = 0
     while rounds < repeats or (time.perf_counter() - begin < budget_s and rounds < 60):
         for name, call in rows.items():
-            _calibrate()  # the first one after a large kernel pays for cold caches
-            before = _calibrate()
-            start = time.perf_counter()
-            result = call()
-            took = (time.perf_counter() - start) * 1e3
-            after = _calibrate()
+            with machine.watch() as watch:
+                start = time.perf_counter()
+                result = call()
+                took = (time.perf_counter() - start) * 1e3
             del result
-            quiet = max(before, min(after, _calibrate())) <= _TOLERANCE * _best
-            (out[name].quiet if quiet else out[name].noisy).append(took)
+            (out[name].quiet if watch.quiet else out[name].noisy).append(took)
         rounds += 1
     return out
 

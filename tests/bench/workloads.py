@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is timed, and what proves that it did its work.
+
+    decode: from the call's result to slots, None where there are none (keys). expected: the plain result.
+    """
+
+    call: Callable[[], Any]
+    decode: Callable[[Any], Any] | None = None
+    expected: Vector | None = None
+
+
+def errors_of(row: Row) -> dict[str, float] | None:
+    """Largest and mean absolute error of one run of a row; None where nothing can be compared."""
+    if row.decode is None or row.expected is None:
+        return None
+    found = np.asarray(row.decode(row.call()))
+    difference = np.abs(found.real[..., : row.expected.shape[-1]] - row.expected)
+    return {"max": float(difference.max()), "mean": float(difference.mean())}
+
+
+#: Rows in the order of the table. Bandwidth rows are bound by memory on a machine that is fast enough; the others by arithmetic.
+BANDWIDTH_ROWS = ("ct + ct", "ct * pt")
+CIRCUIT_1 = "circuit (i)"
+CIRCUIT_1_EAGER = "circuit (i), undecorated"
+CIRCUIT_2 = "circuit (ii)"
 
 
 @dataclass(frozen=True)
@@ -44,6 +74,28 @@ def chebyshev_ten(x: Vector) -> Vector:
     for _ in range(10):
         x = 2 * x * x - 1
     return x
+
+
+def basic_rows(calls: dict[str, Callable[[], Any]], decrypt: Any, decode: Any, x: Vector, y: Vector) -> dict[str, Row]:
+    """The rows of `calls` with what each must give. decrypt: ciphertext to slots. decode: plaintext to slots."""
+    expected = {
+        "ct + ct": x + y,
+        "ct * pt": x * x,
+        "ct * pt + rescale": x * x,
+        "ct * ct + relinearize": x * y,
+        "ct * ct + relinearize + rescale": x * y,
+        "rotate by 1": np.roll(x, 1),
+        "encrypt (public key)": x,
+    }
+    rows = {name: Row(call, decrypt, expected.get(name)) for name, call in calls.items()}
+    for name, (reader, values) in {
+        "encode": (decode, x),
+        "decrypt + decode": (lambda values: values, x),
+        "7 rotations": (lambda cs: np.stack([decrypt(c) for c in cs]), np.stack([np.roll(x, r) for r in range(1, 8)])),
+    }.items():
+        if name in rows:
+            rows[name] = Row(calls[name], reader, values)
+    return rows
 
 
 class MatVec:

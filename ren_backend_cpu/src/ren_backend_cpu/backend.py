@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numba.core.config as numba_config
 import numpy as np
 from numpy.typing import NDArray
+from ren.backend.capability import Limits
 from ren.backend.protocol import Capabilities, CompiledUnit, GraphRunner
 from ren.engine.exec_unit import ExecUnit, Slot
 from ren.errors import BackendUnavailableError, KernelOperandError
@@ -77,3 +78,9 @@ class CpuBackend:
         from ren_backend_cpu.warmup import warmup
 
         warmup(progress)
+
+    def limits(self) -> Limits:
+        """Memory bandwidth and butterflies per second of one core (`ren bench`)."""
+        from ren_backend_cpu.limits import measure
+
+        return measure()

@@ -1,4 +1,4 @@
-"""The `ren` command: what is installed, whether it works, compile ahead.
+"""The `ren` command: what is installed, whether it works, how fast it is, compile ahead.
 
 Exit status: 0 all is well, 1 something is not (its reason is printed), 2 wrong usage. A faulty plugin alone does not fail a command, except
 under REN_STRICT_PLUGINS=1.
@@ -55,6 +55,16 @@ def _parser() -> argparse.ArgumentParser:
     warm = commands.add_parser("warmup", help="compile now what first use would compile")
     warm.add_argument("--device", help="the device to warm up; default: the one that is used by default")
     warm.set_defaults(run=_warmup)
+    bench = commands.add_parser(
+        "bench", help="times of CKKS operations here, and how near they are to the machine's limits"
+    )
+    bench.add_argument("--device", help="the device to time; default: the one that is used by default")
+    bench.add_argument("--preset", action="append", help="a parameter set (may be repeated); default: two usual ones")
+    bench.add_argument(
+        "--seconds", type=float, default=0.4, help="how long to time each operation (default: %(default)s)"
+    )
+    bench.add_argument("--json", action="store_true", help="the same as JSON")
+    bench.set_defaults(run=_bench)
     return parser
 
 
@@ -120,4 +130,15 @@ def _warmup(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     backend.warmup(lambda text: print(f"{backend.name}: {text}", flush=True))
     print(f"{backend.name}: ready after {time.perf_counter() - started:.1f} s")
+    return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from ren import bench
+
+    report = bench.run(options.device, options.preset or bench.PRESETS, options.seconds)
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        print(bench.text(report))
     return 0

@@ -71,6 +71,12 @@ def _call(phase, row, count, first, stop):
 
 
 @compiled
+def _call_part(phase, row, count, items, first, size):
+    """Items are taken from the end: the special limbs of a key switch lie there and take longest, which is best done first."""
+    _call(phase, row, count, items - first - size, items - first)
+
+
+@compiled
 def _chunk(items, first, sharing):
     """How many items to take: large pieces first, single ones last, so that all threads end together."""
     return max(1, (items - first) // (2 * sharing))
@@ -130,7 +136,7 @@ def drive_shared(plan, slots, team, sharing):
                 break
             size = _chunk(items, first, sharing)
             if exchange_if(team, CLAIM, claim, claim + size):
-                _call(phase, row, count, first, first + size)
+                _call_part(phase, row, count, items, first, size)
                 done += size
         patience = _PATIENCE
         while load_acquire(team, DONE) + done < items:
@@ -156,7 +162,7 @@ def help_team(team, helper, looks):
         if first < items and exchange_if(team, CLAIM, claim, claim + size):
             count = _resolve(row, phase, table, slots)
             store(row, count + 2, row + scratch)
-            _call(phase, row, count, first, first + size)
+            _call_part(phase, row, count, items, first, size)
             add_release(team, DONE, size)
             idle = 0
         else:

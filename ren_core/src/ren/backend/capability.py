@@ -38,3 +38,20 @@ class Warmable(Protocol):
     def warmup(self, progress: Callable[[str], None]) -> None:
         """Compile everything that first use would compile. Calls `progress` with one line of text after each piece."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a device can do at most. butterflies: of the transform modulo a usual scale prime, without touching memory."""
+
+    bytes_per_second: float
+    butterflies_per_second: float
+
+
+@runtime_checkable
+class Measurable(Protocol):
+    """A backend that knows how fast its device could be implements this beside `Backend`, for `ren bench`."""
+
+    def limits(self) -> Limits:
+        """Measured now; takes about a second."""
+        ...
