@@ -68,10 +68,19 @@ def test_level_scale_and_cost_of_every_node(engine: Any) -> None:
     (rescale, *_) = [lines(g) for g in groups(text, "operation") if "ren.ckks.rescale" in lines(g)[0]]
     assert "level: 1" in rescale
     assert "scale: s1" in rescale
-    assert any(line.startswith("cost: rescale, ") and line.endswith(" limb transforms") for line in rescale)
+    cost = lowered().cost(engine)
+    row = next(r for r in cost.rows if r.name == "ren.ckks.rescale")
+    assert f"cost: rescale, {row.transforms} NTT rows, 1 rescale" in rescale, "the numbers of the table"
     without = svg_of(lowered())
-    assert "limb transforms" not in without
+    assert "NTT rows" not in without
     assert "cost: rescale" in without
+
+
+def test_errors_are_drawn_where_they_are_asked_for(engine: Any) -> None:
+    shown = SvgGraphPresentation(fields=("opcode", "error"))
+    text = svg_of(lowered(), presentation=shown, workspace=Workspace(engine=engine))
+    assert any(line.startswith("error: 2^-") and line.endswith(" max") for g in groups(text, "operation") for line in lines(g))  # fmt: skip
+    assert "error: " not in svg_of(lowered(), workspace=Workspace(engine=engine))
 
 
 def test_colours() -> None:

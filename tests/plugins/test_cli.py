@@ -20,6 +20,10 @@ class Loud(ReferenceBackend):
     name = "loud"
     def warmup(self, progress):
         progress("kernel a in 1.5 s")
+    def calibration(self):
+        raise AssertionError
+    def calibrate(self, progress):
+        progress("measured")
 @hookimpl
 def ren_register_backends(registry):
     registry.add_backend("loud", Loud)
@@ -89,9 +93,13 @@ def test_warmup(capsys: pytest.CaptureFixture[str]) -> None:
         world.plugin("loud", LOUD)
         with world.active():
             assert main(["warmup"]) == 0
-            assert capsys.readouterr().out.startswith("loud: kernel a in 1.5 s\nloud: ready after ")
+            lines = capsys.readouterr().out.splitlines()
+            assert lines[0] == "loud: kernel a in 1.5 s" and lines[1].startswith("loud: measuring what kernels cost")
+            assert lines[2] == "loud: measured" and lines[3].startswith("loud: ready after ")
+            assert main(["warmup", "--no-calibrate"]) == 0
+            assert "measur" not in capsys.readouterr().out
             assert main(["warmup", "--device", "reference"]) == 0
-            assert capsys.readouterr().out == "reference: nothing to compile\n"
+            assert capsys.readouterr().out.startswith("reference: nothing to compile\nreference: ready after ")
             assert main(["warmup", "--device", "tpu"]) == 1
             assert "[backend-unavailable]" in capsys.readouterr().err
 

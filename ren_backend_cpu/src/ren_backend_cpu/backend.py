@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ren.backend.capability import Limits
 from ren.backend.protocol import Capabilities, CompiledUnit, GraphRunner
+from ren.engine.calibration import Calibration
 from ren.engine.exec_unit import ExecUnit, Slot
 from ren.errors import BackendUnavailableError, KernelOperandError
 
@@ -84,3 +85,15 @@ class CpuBackend:
         from ren_backend_cpu.limits import measure
 
         return measure()
+
+    def calibrate(self, progress: Callable[[str], None]) -> Calibration:
+        """Measure what kernels cost on this machine, and keep it (`ren warmup`)."""
+        from ren_backend_cpu import calibrate
+
+        return calibrate.calibrate(self, progress)
+
+    def calibration(self) -> Calibration:
+        """What was measured on this machine; else the shipped default, whose note says so."""
+        from ren_backend_cpu import calibrate
+
+        return calibrate.calibration()

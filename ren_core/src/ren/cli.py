@@ -52,8 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="encrypt, compute and decrypt once on every device that works")
     check.add_argument("--device", action="append", help="only this device (may be repeated)")
     check.set_defaults(run=_check)
-    warm = commands.add_parser("warmup", help="compile now what first use would compile")
+    warm = commands.add_parser("warmup", help="compile now what first use would compile, and measure what kernels cost")
     warm.add_argument("--device", help="the device to warm up; default: the one that is used by default")
+    warm.add_argument("--no-calibrate", action="store_true", help="compile only; predicted times stay what they are")
     warm.set_defaults(run=_warmup)
     bench = commands.add_parser(
         "bench", help="times of CKKS operations here, and how near they are to the machine's limits"
@@ -120,16 +121,23 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _warmup(options: argparse.Namespace) -> int:
-    from ren.backend.capability import Warmable
+    from ren.backend.capability import Calibrated, Warmable
     from ren.backend.select import get_backend
 
     backend = get_backend(options.device)
-    if not isinstance(backend, Warmable):
-        print(f"{backend.name}: nothing to compile")
-        return 0
+
+    def progress(text: str) -> None:
+        print(f"{backend.name}: {text}", flush=True)
+
     started = time.perf_counter()
-    backend.warmup(lambda text: print(f"{backend.name}: {text}", flush=True))
-    print(f"{backend.name}: ready after {time.perf_counter() - started:.1f} s")
+    if isinstance(backend, Warmable):
+        backend.warmup(progress)
+    else:
+        progress("nothing to compile")
+    if isinstance(backend, Calibrated) and not options.no_calibrate:
+        progress("measuring what kernels cost: other work on this machine makes predicted times too long")
+        backend.calibrate(progress)
+    progress(f"ready after {time.perf_counter() - started:.1f} s")
     return 0
 
 

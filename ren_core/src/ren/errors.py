@@ -128,6 +128,12 @@ class OptionError(RenError, ValueError):
     code = "bad-option"
 
 
+class CalibrationError(RenError, ValueError):
+    """Prices of the cost model that are damaged, of another machine, or do not cover a kernel; `ren warmup` measures them again."""
+
+    code = "bad-calibration"
+
+
 class ValidationError(RenError, RuntimeError):
     """A unit did not compute what the reference backend computes (`validate=True`, REN_VALIDATE=1)."""
 
@@ -384,6 +390,12 @@ class ProgramNotReadyError(ProgramError, RuntimeError):
     def __init__(self, message: str, report: Any) -> None:
         super().__init__(message)
         self.report = report
+
+
+class ProgramCostError(ProgramError, RuntimeError):
+    """The cost of a program cannot be predicted: an operation has no handler that only builds a graph."""
+
+    code = "no-cost"
 
 
 class ProgramRunError(ProgramError, RuntimeError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ren.program import PassResult, Program, RuleError, row_of
+from ren.program.cost_model import CostModel, cost_model_of
 from ren.program.dialect import infer
 from ren.program.edit import operands
 from ren.program.inference import sync_function_type
@@ -41,6 +42,7 @@ class ExpandLogicalPass:
 
     def run(self, program: Program, workspace: MutableMapping[Any, Any]) -> PassResult:
         work = Work()
+        model = cost_model_of(workspace)
         for op in operations(program):
             row = row_of(op)
             if row is None or row.stage != "logical":
@@ -49,17 +51,17 @@ class ExpandLogicalPass:
             infer(op, lambda o, error: work.note(o, error.code, str(error)))
             if op.name in _NAMES:
                 work.matched += 1
-                self._expand(op, work)
+                self._expand(op, work, model)
         for function in program.functions:
             # An expansion may be the operand itself, whose type says more.
             if sync_function_type(function):
                 work.edit.touch(function)
         return work.result(program)
 
-    def _expand(self, op: Operation, work: Work) -> None:
+    def _expand(self, op: Operation, work: Work, model: CostModel | None) -> None:
         emit = Emit(work.edit, op)
         try:
-            value = _expanded(emit, op)
+            value = _expanded(emit, op, model)
         except (LayoutError, RuleError, ZeroDivisionError, TypeError) as error:
             emit.undo()
             layout = "invalid-layout" if isinstance(error, LayoutError) else "invalid-operand"
@@ -69,7 +71,7 @@ class ExpandLogicalPass:
         work.transformed += 1
 
 
-def _expanded(emit: Emit, op: Operation) -> SSAValue:
+def _expanded(emit: Emit, op: Operation, model: CostModel | None) -> SSAValue:
     row = row_of(op)
     assert row is not None
     at = row.python_attributes(op.properties)
@@ -90,4 +92,4 @@ def _expanded(emit: Emit, op: Operation) -> SSAValue:
         case "divide":
             return products.divide(emit, x, rest[0])
         case _:
-            return products.matmul(emit, x, rest[0], at["form"])
+            return products.matmul(emit, x, rest[0], at["form"], model)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ren.program import PassResult, Program
+from ren.program.cost_model import CostModel, cost_model_of
 from ren.program.edit import block_ops, operands
 from ren.program.literals import decode
 from ren.program.types import EncryptedType, MessageType
@@ -47,11 +48,11 @@ class SplitRotationsPass:
     def run(self, program: Program, workspace: MutableMapping[Any, Any]) -> PassResult:
         work = Work()
         for block in blocks(program):
-            _split_block(block, work)
+            _split_block(block, work, cost_model_of(workspace))
         return work.result(program)
 
 
-def _split_block(block: Block, work: Work) -> None:
+def _split_block(block: Block, work: Work, model: CostModel | None) -> None:
     for op in block_ops(block):
         if op.name != _SUM or _is_inner(op):
             continue
@@ -64,7 +65,7 @@ def _split_block(block: Block, work: Work) -> None:
                 others.append(value)
             else:
                 by_source.setdefault(term.source, []).append(term)
-        widths = {source: baby_width(t.step for t in found) for source, found in by_source.items()}
+        widths = {source: baby_width((t.step for t in found), model) for source, found in by_source.items()}
         work.matched += sum(map(len, by_source.values()))
         if any(widths.values()):
             _rewrite(op, inner, by_source, widths, others, work)

@@ -7,10 +7,13 @@ import tempfile
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ren.errors import PassError
+from ren.errors import PassError, ProgramCostError, ProgramNotReadyError
 from ren.program import Diagnostic, PassResult, PassStats, Program, Workspace
+
+if TYPE_CHECKING:
+    from ren.program.cost import ProgramCost
 
 from ren_passes.visualize_svg_drawing import drawing
 from ren_passes.visualize_svg_records import Records
@@ -30,11 +33,16 @@ def svg_of(
     presentation: SvgGraphPresentation | None = None,
     rank_direction: str = "TB",
     workspace: MutableMapping[Any, Any] | None = None,
+    cost: ProgramCost | None = None,
 ) -> str:
-    """The drawing of a function as SVG text. Raises EntryError (a LookupError) when there is no function of that name."""
+    """The drawing of a function as SVG text. cost: of this function (`Program.cost`); None asks for it with the engine of the workspace, if there is one and the
+    program can run with it. Raises EntryError (a LookupError) when there is no function of that name."""
     shown = SvgGraphPresentation() if presentation is None else presentation
     space = Workspace() if workspace is None else workspace
-    records = Records(program.entry_function(entry), shown, space)
+    function = program.entry_function(entry)
+    if cost is None and shown.shown & {"cost", "error"}:
+        cost = _cost(program, entry, space)
+    records = Records(function, shown, space, cost)
     return drawing(records.nodes, shown.colours, title=entry, sideways=rank_direction == "LR")
 
 
@@ -86,6 +94,17 @@ class SvgGraphVisualizationPass:
         if name is None or any(i >= NOTEBOOK_LIMIT for i, _ in enumerate(program.walk())):
             return None
         return svg_of(program, entry=name)
+
+
+def _cost(program: Program, entry: str, space: MutableMapping[Any, Any]) -> ProgramCost | None:
+    """The cost of a program with the engine of the workspace; None where there is none, or the program cannot run with it (yet)."""
+    engine = space.get("engine")
+    if getattr(engine, "params", None) is None:
+        return None
+    try:
+        return program.cost(engine, workspace=space, entry=entry)
+    except (ProgramNotReadyError, ProgramCostError):
+        return None
 
 
 def _write(path: Path, text: str) -> None:

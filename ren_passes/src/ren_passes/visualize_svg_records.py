@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ren.program.cost_table import bits
 from ren.program.dialect import OBLIGATIONS_ATTRIBUTE, obligations_of, row_of, source_of
 from ren.program.edit import block_ops, operands, operation_name
 from ren.program.flow import Flow, flow_of
@@ -13,8 +14,10 @@ from ren.program.types import EncryptedType, PlaintextType, role_of
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ren_passes.analysis.work_units import limb_transforms
 from ren_passes.visualize_svg_style import SvgGraphPresentation
+
+if TYPE_CHECKING:
+    from ren.program.cost import OperationCost, ProgramCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,17 @@ class Node:
 
 
 class Records:
-    """The nodes of one function. An engine in the workspace makes scales and costs numbers."""
+    """The nodes of one function. An engine in the workspace makes scales numbers; cost gives the numbers of costs and errors."""
 
     def __init__(
-        self, function: FuncOp, presentation: SvgGraphPresentation, workspace: MutableMapping[Any, Any]
+        self,
+        function: FuncOp,
+        presentation: SvgGraphPresentation,
+        workspace: MutableMapping[Any, Any],
+        cost: ProgramCost | None = None,
     ) -> None:
         self.presentation = presentation
+        self.costs = {} if cost is None else {row.operation: row for row in cost.rows}
         self.params = getattr(workspace.get("engine"), "params", None)
         self.flow: Flow = flow_of(function, self.params)
         self.names: dict[SSAValue, str] = {}
@@ -96,6 +104,9 @@ class Records:
         if "role" in shown and op.results:
             lines.append("role: " + ", ".join(role_of(r.type) or str(r.type) for r in op.results))
         lines += self._state_lines(tuple(op.results), cost=self._cost(op))
+        found = self.costs.get(op)
+        if "error" in shown and found is not None and found.error is not None:
+            lines.append(f"error: {bits(found.error.rms)} rms, {bits(found.error.maximum)} max")
         if "operands" in shown and operands(op):
             lines.append("operands: " + ", ".join(self._name(v) for v in operands(op)))
         if "result_types" in shown:
@@ -125,13 +136,13 @@ class Records:
         return lines
 
     def _cost(self, op: Operation) -> str | None:
-        """What the operation costs: its kind, and with an engine the number of transforms of one limb."""
+        """What the operation costs: its kind, and where costs are known what it takes in the schedule of the whole program."""
         row = row_of(op)
         if row is None or row.cost == "free" or row.stage != "ckks":
             return None
         kind = row.cost.replace("_", " ")
-        units = None if self.params is None else limb_transforms(op, self.flow.types, self.params)
-        return kind if units is None else f"{kind}, {units} limb transforms"
+        found = self.costs.get(op)
+        return kind if found is None else ", ".join([kind, *_numbers(found)])
 
     def _attributes(self, op: Operation) -> list[str]:
         p = self.presentation
@@ -150,3 +161,14 @@ class Records:
         where = "" if source is None else f"\n{source[0]}:{source[1]}"
         types = ", ".join(str(r.type) for r in op.results)
         return f"{operation_name(op)}\n{row.summary if row is not None else 'operation of an unknown dialect'}\n{types}{where}"
+
+
+def _numbers(cost: OperationCost) -> list[str]:
+    """The numbers of a cost that are not zero."""
+    counted = (
+        (cost.key_switches, "key switch", "key switches"),
+        (cost.transforms, "NTT row", "NTT rows"),
+        (cost.rescales, "rescale", "rescales"),
+    )
+    found = [f"{count} {one if count == 1 else many}" for count, one, many in counted if count]
+    return found + ([f"{cost.seconds * 1e6:.0f} us"] if cost.seconds else [])

@@ -18,6 +18,7 @@ FIELDS = (
     "level",
     "scale",
     "cost",
+    "error",
     "operands",
     "result_types",
     "attributes",

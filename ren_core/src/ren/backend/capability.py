@@ -1,10 +1,14 @@
-"""What a backend may tell beyond the protocol: whether its device can be used, as four separate facts, and compilation ahead of time."""
+"""What a backend may tell beyond the protocol: whether its device can be used, as four separate facts, compilation ahead of time, and what its
+kernels cost on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from ren.engine.calibration import Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +59,22 @@ class Measurable(Protocol):
     def limits(self) -> Limits:
         """Measured now; takes about a second."""
         ...
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A backend whose kernels' times can be predicted implements this beside `Backend`."""
+
+    def calibrate(self, progress: Callable[[str], None]) -> Calibration:
+        """Measure this machine (`ren.engine.calibrate` does it), keep the prices for later processes, use and return them. Calls `progress` with
+        one line of text after each piece."""
+        ...
+
+    def calibration(self) -> Calibration:
+        """The prices measured on this machine before; else others, whose `note` says where they come from. Fast: it measures nothing."""
+        ...
+
+
+def calibration_of(backend: Any) -> Calibration | None:
+    """The prices of a backend's kernels; None when it has none."""
+    return backend.calibration() if isinstance(backend, Calibrated) else None

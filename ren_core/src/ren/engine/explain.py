@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ren.backend.capability import calibration_of
 from ren.engine.cost import Cost, unit_cost
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
 from ren.engine.frozen import frozen
@@ -111,7 +113,7 @@ class Lowered:
 
     @property
     def cost(self) -> Cost:
-        return sum((unit_cost(u) for plan in self.plans for u in plan.units), Cost())
+        return sum((_plan_cost(plan) for plan in self.plans), Cost())
 
     def __str__(self) -> str:
         lines = [f"plan of {self.name}"]
@@ -122,6 +124,13 @@ class Lowered:
         return "\n".join([*lines, f"cost: {self.cost}"])
 
     __repr__ = __str__
+
+
+def _plan_cost(plan: Plan) -> Cost:
+    """Counts, and the predicted time where the backend has a calibration."""
+    counted = sum((unit_cost(u) for u in plan.units), Cost())
+    prices = calibration_of(plan.backend)
+    return counted if prices is None else replace(counted, seconds=sum(prices.plan_times(plan.units)) + prices.replay)
 
 
 def _unit(unit: ExecUnit, slots: Sequence[Slot]) -> str:

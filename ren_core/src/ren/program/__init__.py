@@ -40,6 +40,11 @@ _EXPORTS: dict[str, str] = {
     "analyze_value_states": "requirements",
     "check_readiness": "readiness",
     "validate_executable_graph": "readiness",
+    # costs
+    "CostModel": "cost_model",
+    "ErrorEstimate": "cost_errors",
+    "OperationCost": "cost",
+    "ProgramCost": "cost",
     # passes
     "Edit": "edit",
     "Pass": "pipeline",
@@ -85,6 +90,10 @@ if TYPE_CHECKING:
     from ren.program.api import parse as parse
     from ren.program.api import run as run
     from ren.program.compiled_program import CompiledProgram as CompiledProgram
+    from ren.program.cost import OperationCost as OperationCost
+    from ren.program.cost import ProgramCost as ProgramCost
+    from ren.program.cost_errors import ErrorEstimate as ErrorEstimate
+    from ren.program.cost_model import CostModel as CostModel
     from ren.program.diagnostics import Diagnostic as Diagnostic
     from ren.program.dialect import RenDialect as RenDialect
     from ren.program.dialect import build as build

@@ -9,12 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from ren.errors import MissingPluginError, PassError, ProgramVerifyError, RenError
+from ren.errors import (
+    MissingPluginError,
+    PassError,
+    ProgramCostError,
+    ProgramNotReadyError,
+    ProgramVerifyError,
+    RenError,
+)
 from ren.plugin.manager import manager
 from ren.plugin.ordering import PassPlace, Stage, order_passes
 from ren.plugin.registry import Kind
@@ -24,6 +31,9 @@ from ren.program.dialect import at, quick_verify
 from ren.program.order import check_order
 from ren.program.program import Program, verify_module
 from ren.program.workspace import as_workspace
+
+if TYPE_CHECKING:
+    from ren.program.cost import ProgramCost
 
 #: Programs up to this size are verified whole after every pass; larger ones where a pass says it touched them, and whole at the end.
 CHECK_ALL_BELOW = 5_000
@@ -94,11 +104,25 @@ class PassReport:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """program: the transformed clone. workspace: the same object that was passed in. reports: one per pass, in order."""
+    """program: the transformed clone. workspace: the same object that was passed in. reports: one per pass, in order. costs: where they were asked for, of the
+    program before the first pass and after each; None while it could not run yet, since operations were still to be lowered."""
 
     program: Program
     workspace: MutableMapping[Any, Any]
     reports: tuple[PassReport, ...]
+    costs: tuple[ProgramCost | None, ...] = ()
+
+    def cost_table(self) -> str:
+        """What each pass saved: the totals before and after, as text. Raises PassError where no costs were asked for."""
+        from ren.program.cost_table import pipeline_table
+
+        if not self.costs:
+            raise PassError(
+                "no costs were computed",
+                subject="costs",
+                hint="Pass cost=params to the pipeline's run, or to Program.transform",
+            )
+        return pipeline_table([r.name for r in self.reports], self.costs)
 
 
 @dataclass(frozen=True, init=False)
@@ -145,10 +169,14 @@ class PassPipeline:
             )
         return found[0]
 
-    def run(self, program: Program, workspace: MutableMapping[Any, Any] | None = None) -> PipelineResult:
+    def run(
+        self, program: Program, workspace: MutableMapping[Any, Any] | None = None, *, cost: Any = None
+    ) -> PipelineResult:
         """Run all passes over one clone of `program`; the program itself is not changed.
 
-        Raises PassError that names the pass when one raises, returns something else, or leaves a program that does not verify.
+        cost: parameters (CKKSParams, a preset name or an engine) with which `Program.cost` is asked before the first pass and after each one that changed something
+        (`PipelineResult.costs`). Errors are those of the noise rules there, without simulation. Raises PassError that names the pass when one raises, returns
+        something else, or leaves a program that does not verify.
         """
         if not isinstance(program, Program):
             raise TypeError(f"a pipeline runs over a Program, got {type(program).__name__}")
@@ -157,13 +185,17 @@ class PassPipeline:
             current = program.clone()
             small = _at_most(current, CHECK_ALL_BELOW)
             reports = []
+            costs = [] if cost is None else [_cost(current, cost, space)]
             for step in self.passes:
                 current, report, touched = _run_one(step, current, space)
                 _verify_after(step.name, current, None if small else touched)
                 reports.append(report)
+                if costs:
+                    same = report.stats == PassStats(matched=report.stats.matched, skipped=report.stats.skipped)
+                    costs.append(costs[-1] if same and not touched else _cost(current, cost, space))
             if not small or not self.passes:
                 _verify_after("the pipeline", current, None, complete=True)
-        return PipelineResult(current, space, tuple(reports))
+        return PipelineResult(current, space, tuple(reports), tuple(costs))
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -177,6 +209,16 @@ def _checked(item: Any) -> Pass:
     if not isinstance(name, str) or not name or not callable(getattr(item, "run", None)):
         raise PassError(f"a pass has a name and run(program, workspace), got {item!r}", subject=type(item).__name__)
     return item  # type: ignore[no-any-return]
+
+
+def _cost(program: Program, params: Any, space: MutableMapping[Any, Any]) -> ProgramCost | None:
+    """The cost of the program as it is; None while it is not lowered."""
+    from ren.program.cost import cost_of
+
+    try:
+        return cost_of(program, params, workspace=space, simulate=False)
+    except (ProgramNotReadyError, ProgramCostError):
+        return None
 
 
 def _at_most(program: Program, limit: int) -> bool:

@@ -21,7 +21,9 @@ from ren.program.workspace import as_workspace
 from ren.program.writer import module_text
 
 if TYPE_CHECKING:
+    from ren.engine.calibration import Calibration
     from ren.program.compiled_program import CompiledProgram
+    from ren.program.cost import ProgramCost
     from ren.program.debug_report import DebugReport
     from ren.program.pipeline import Pass, PassPipeline, PipelineResult
     from ren.program.readiness import ReadinessReport
@@ -200,11 +202,32 @@ class Program:
         pass_or_pipeline: Pass | PassPipeline,
         *more: Pass | PassPipeline,
         workspace: MutableMapping[Any, Any] | None = None,
+        cost: Any = None,
     ) -> PipelineResult:
-        """Run passes and pipelines, in order, over one clone of this program."""
+        """Run passes and pipelines, in order, over one clone of this program. cost: as for `PassPipeline.run`."""
         from ren.program.pipeline import PassPipeline
 
-        return PassPipeline((pass_or_pipeline, *more)).run(self, workspace)
+        return PassPipeline((pass_or_pipeline, *more)).run(self, workspace, cost=cost)
+
+    def cost(
+        self,
+        params: Any,
+        *,
+        calibration: Calibration | None = None,
+        workspace: MutableMapping[Any, Any] | None = None,
+        entry: str = "main",
+        device: str | None = None,
+    ) -> ProgramCost:
+        """What `entry` costs, operation by operation: key switches, transforms, rescales, keys, memory, predicted time and errors.
+
+        params: CKKSParams, a preset name or an engine. No key, material or argument is needed, and nothing is computed; a batch counts as one element. calibration: None
+        takes what `ren warmup` measured for the device (None: the engine's, else the default one). workspace: handlers of extension operations, and materials,
+        which make predicted errors sharper. Raises ProgramNotReadyError where the program would not run with these parameters (levels, scales, operations that
+        were not lowered), ProgramCostError for an extension operation whose handler does more than build a graph.
+        """
+        from ren.program.cost import cost_of
+
+        return cost_of(self, params, calibration=calibration, workspace=workspace, entry=entry, device=device)
 
     def run(
         self, *args: Any, workspace: MutableMapping[Any, Any] | None = None, entry: str = "main", **kwargs: Any

@@ -18,6 +18,7 @@ RESERVED: dict[str, str] = {
     "torch_handlers": "mapping: torch target -> handler(*args, **kwargs)",
     "material_resolver": "callable(symbol, kind, binding, workspace) -> value",
     "resource_resolver": "callable(symbol, kind, binding, workspace) -> value",
+    "cost_model": "a jit.CostModel: passes then choose by predicted time on this machine instead of by counts",
     "strict_bounds": "True: a value that may outgrow its modulus is an error, not a warning",
 }
 MAPPINGS = ("materials", "resources", "handlers", "torch_handlers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ren.program.cost_model import CostModel
 from ren.program.layout import Layout, LayoutError, Padding, power_of_two
 from ren.program.semantic_rules import matmul_shapes
 from ren.program.types import MessageType
@@ -42,9 +43,9 @@ def divide(emit: Emit, x: SSAValue, divisor: SSAValue) -> SSAValue:
     return emit.multiply(x, emit.op("ren.public.reciprocal", divisor))
 
 
-def matmul(emit: Emit, x: SSAValue, matrix: SSAValue, form: str) -> SSAValue:
+def matmul(emit: Emit, x: SSAValue, matrix: SSAValue, form: str, model: CostModel | None = None) -> SSAValue:
     """The product of a vector with a public matrix, by generalised diagonals (Halevi, Shoup, "Algorithms in HElib", 2014, section 4.3):
-    output j is the sum over i of W[j, j - i] * x[j - i]. Raises LayoutError where shapes are not known."""
+    output j is the sum over i of W[j, j - i] * x[j - i]. model: as for `baby_width`. Raises LayoutError where shapes are not known."""
     layout = layout_of(x)
     shape = matrix.type.data.shape if isinstance(matrix.type, MessageType) else None
     if layout is None or layout.shape is None or shape is None:
@@ -59,14 +60,15 @@ def matmul(emit: Emit, x: SSAValue, matrix: SSAValue, form: str) -> SSAValue:
     whole = emit.relayout(x, Layout((frame,), frame))
     common = {"rows": outputs, "columns": inputs, "frame": frame, "form": form}
     indices = sorted({i % frame for i in range(-(inputs - 1), outputs)})
-    summed = _two_steps(emit, whole, matrix, indices, common)
+    summed = _two_steps(emit, whole, matrix, indices, baby_width(indices, model) or 1 << 30, common)
     result = Layout((outputs,), frame, Padding.NONE if frame == outputs else Padding.ZERO)
     return emit.relayout(summed, result)
 
 
-def _two_steps(emit: Emit, x: SSAValue, matrix: SSAValue, indices: list[int], common: dict[str, object]) -> SSAValue:
+def _two_steps(
+    emit: Emit, x: SSAValue, matrix: SSAValue, indices: list[int], width: int, common: dict[str, object]
+) -> SSAValue:
     """Sum over i = g + b of roll(diagonal(i) rolled by -g * roll(x, b), g): baby steps b are shared by all giant steps g."""
-    width = baby_width(indices) or 1 << 30
     groups: dict[int, list[int]] = {}
     for index in indices:
         groups.setdefault(index - index % width, []).append(index % width)

@@ -59,10 +59,18 @@ class Group:
 
 
 class Fuser:
-    """total[v]: how often value v is used, roots included. emit: takes finished steps. write: the cell a value is stored in."""
+    """total[v]: how often value v is used, roots included. emit: takes finished steps. write: the cell a value is stored in.
+    positions[v]: `Value.at`."""
 
-    def __init__(self, total: Sequence[int], emit: Callable[[Step], None], write: Callable[[int], Cell]) -> None:
+    def __init__(
+        self,
+        total: Sequence[int],
+        emit: Callable[[Step], None],
+        write: Callable[[int], Cell],
+        positions: Sequence[int],
+    ) -> None:
         self._total = total
+        self._positions = positions
         self._inside: dict[int, int] = {}
         self._emit = emit
         self._write = write
@@ -181,6 +189,7 @@ class Fuser:
                 [self._write(v) for v in outputs],
                 list(group.scalars),
                 group.once,
+                tuple([self._positions[v] for v in group.members]),
             )
         )
 

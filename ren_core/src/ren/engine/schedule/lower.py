@@ -46,7 +46,7 @@ class _Lowering:
         self._other: dict[tuple[int, int], tuple[Cell, int]] = {}  # the same in the other domain, and its first limb
         self._constants: dict[tuple[Ref, Domain], Cell] = {}
         self._seeds: dict[int, Cell] = {}
-        self._fuser = Fuser(self.total, self.steps.append, lambda v: self._cell(v, 0))
+        self._fuser = Fuser(self.total, self.steps.append, lambda v: self._cell(v, 0), [v.at for v in self.values])
         self._neighbours = Neighbours(self.values, domains, self._available)
         self._absorbing = False
         self._wanted = self._ranges()
@@ -142,7 +142,15 @@ class _Lowering:
         if value.op is Op.SAMPLE and ref.value not in self._seeds:  # drawn where it is first needed, to be short-lived
             seed = self._seeds[ref.value] = Cell(SEED_WORDS, SlotKind.RANDOM, value.slot)
             self.steps.append(
-                Step("sample", value.ring, value.params, [Span(seed, 0, SEED_WORDS)], [cell], once=value.once)
+                Step(
+                    "sample",
+                    value.ring,
+                    value.params,
+                    [Span(seed, 0, SEED_WORDS)],
+                    [cell],
+                    once=value.once,
+                    made=(value.at,),
+                )
             )
         if value.kind is not Kind.POLY:
             return Span(cell, 0, cell.words)
@@ -156,7 +164,8 @@ class _Lowering:
             out = Cell((hi - lo) * n)
             kernel = "ntt" if domain is Domain.NTT else "intt"
             rows = [Span(cell, lo * n, (hi - lo) * n)]
-            self.steps.append(Step(kernel, value.ring.take(lo, hi), (), rows, [out], once=value.once))
+            ring = value.ring.take(lo, hi)
+            self.steps.append(Step(kernel, ring, (), rows, [out], once=value.once, made=(value.at,)))
             found = self._other[ref.value, ref.part] = (out, lo)
         out, lo = found
         return Span(out, (ref.start - lo) * n, limbs * n)
@@ -201,6 +210,7 @@ class _Lowering:
                     [cell],
                     [self._scalar(ref)],
                     self.values[ref.value].once,
+                    (self.values[ref.value].at,),
                 )
             )
         return Span(cell, 0, cell.words)
@@ -270,7 +280,8 @@ class _Lowering:
         index: int,
         ring: RingSpec | None = None,
     ) -> None:
-        self.steps.append(Step(kernel, ring or value.ring, params, inputs, [self._cell(index, 0)], once=value.once))
+        cell = self._cell(index, 0)
+        self.steps.append(Step(kernel, ring or value.ring, params, inputs, [cell], once=value.once, made=(value.at,)))
 
     def _elementwise(self, index: int, value: Value) -> None:
         domain, ring = self._domain_of(value, index), value.ring
@@ -328,6 +339,7 @@ class _Lowering:
                     [x, key_span],
                     outputs,
                     once=value.once,
+                    made=(value.at,),
                 )
             )
         else:
@@ -341,6 +353,7 @@ class _Lowering:
                     [span, key_span],
                     outputs,
                     once=value.once,
+                    made=(value.at,),
                 )
             )
 
@@ -353,7 +366,7 @@ class _Lowering:
         leaf = span.cell.kind is SlotKind.INPUT or span.cell.kind is SlotKind.CONSTANT
         if root.own and (leaf or span.words < span.cell.words):
             out = Cell(span.words)
-            self.steps.append(Step("copy", ring, (), [span], [out], once=value.once))
+            self.steps.append(Step("copy", ring, (), [span], [out], once=value.once, made=(value.at,)))
             span, leaf = Span(out, 0, out.words), False
         if not leaf:
             span.cell.kind = SlotKind.OUTPUT

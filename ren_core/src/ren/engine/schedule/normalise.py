@@ -121,12 +121,17 @@ def leaf_signature(node: Node) -> Signature:
     return node.signature
 
 
-def normalise(roots: Sequence[Node], constant: Callable[[Node], bool] | None = None) -> Normal:
+def normalise(
+    roots: Sequence[Node],
+    constant: Callable[[Node], bool] | None = None,
+    positions: dict[Node, int] | None = None,
+) -> Normal:
     """The normalised form of the graph under `roots`. Iterative; linear time.
 
-    constant: tells which realized leaves belong to the plan (CONSTANT slots) instead of being given at each run.
+    constant: tells which realized leaves belong to the plan (CONSTANT slots) instead of being given at each run. positions: an empty
+    dict, filled with the position of each node in the key (`Value.at`).
     """
-    where: dict[Node, int] = {}
+    where: dict[Node, int] = {} if positions is None else positions
     flat: list[Any] = []
     inputs: list[Node] = []
     buffers: list[Buffer] = []

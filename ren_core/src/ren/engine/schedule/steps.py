@@ -37,7 +37,8 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Step:
-    """One kernel call; becomes an ExecUnit when memory is placed. once: it runs when the plan is made, not at each replay."""
+    """One kernel call; becomes an ExecUnit when memory is placed. once: it runs when the plan is made, not at each replay.
+    made: positions in the key (`Value.at`) of what it computes or transforms."""
 
     kernel: str
     ring: RingSpec
@@ -46,6 +47,7 @@ class Step:
     outputs: list[Cell]
     scalars: list[Span] = field(default_factory=list)
     once: bool = False
+    made: tuple[int, ...] = ()
 
 
 class RootSpan(NamedTuple):

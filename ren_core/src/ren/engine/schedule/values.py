@@ -30,7 +30,8 @@ class Value:
 
     fixed: the domain in which it is stored whatever its users want, None where the scheduler is free to choose.
     role: slot kind of a leaf. slot: its number among the leaves of that kind (INPUT and CONSTANT count together).
-    once: it follows from constants of the plan alone and is computed once, when the plan is made.
+    once: it follows from constants of the plan alone and is computed once, when the plan is made. at: position in the key of the first
+    node that has this value.
     """
 
     op: Op
@@ -43,6 +44,7 @@ class Value:
     role: SlotKind | None = None
     slot: int = -1
     once: bool = False
+    at: int = -1
 
 
 class Static(NamedTuple):
@@ -90,6 +92,7 @@ def values_of(key: Key, static: Static | None = None) -> Values:
     while key[i] is not None:
         sig: Signature = key[i]
         args = tuple(refs[j] for j in key[i + 1 : i + 1 + sig.arity])
+        builder.position = len(refs)
         refs.append((*builder.ref(sig, [a[0] for a in args], [a[1] for a in args]), sig))
         i += 1 + sig.arity
     roots = []
@@ -104,6 +107,7 @@ class _Builder:
         self._static = static
         self.values: list[Value] = []
         self._known: dict[Any, int] = {}
+        self.position = 0  # of the node that is read
         self._leaves = {SlotKind.INPUT: 0, SlotKind.SCALAR: 0, SlotKind.RANDOM: 0}
 
     def ref(self, sig: Signature, args: list[Ref], own: list[bool]) -> tuple[Ref, bool]:
@@ -136,17 +140,30 @@ class _Builder:
                 or (op is Op.CONST and slot in self._static.scalars)
                 or (op is Op.SAMPLE and slot in self._static.randoms)
             )
-            self.values.append(Value(op, (), sig.params, sig.ring, sig.kind, sig.count, fixed, sig.role, slot, once))
+            at = self.position
+            self.values.append(
+                Value(op, (), sig.params, sig.ring, sig.kind, sig.count, fixed, sig.role, slot, once, at)
+            )
             return Ref(len(self.values) - 1, 0, 0, limbs)
         if op in _COMMUTATIVE and args[1] < args[0]:
             args.reverse()
-        at = (op, tuple(args), sig.params, sig.ring)
-        index = self._known.get(at)
+        known = (op, tuple(args), sig.params, sig.ring)
+        index = self._known.get(known)
         if index is None:
-            index = self._known[at] = len(self.values)
+            index = self._known[known] = len(self.values)
             once = self._static is not None and all(self.values[a.value].once for a in args)
             self.values.append(
-                Value(op, tuple(args), sig.params, sig.ring, sig.kind, sig.count, FIXED.get(op), once=once)
+                Value(
+                    op,
+                    tuple(args),
+                    sig.params,
+                    sig.ring,
+                    sig.kind,
+                    sig.count,
+                    FIXED.get(op),
+                    once=once,
+                    at=self.position,
+                )
             )
         return Ref(index, 0, 0, limbs)
 
