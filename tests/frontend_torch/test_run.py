@@ -16,7 +16,7 @@ from ren import jit
 from ren.errors import PassError, ProgramRunError
 from ren.schemes.ckks import CiphertextBatch
 from ren.schemes.ckks.ciphertext import Ciphertext
-from ren.testing.program_kit import workspace_for
+from ren.testing.program_kit import run_both_ways, workspace_for
 from torch_corpus import RIGHT, W, X
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -48,7 +48,7 @@ def run(engine: Any, captured: Any, *args: Any, **kwargs: Any) -> Any:
     program, workspace = lowered(captured, engine)
     report = program.readiness(workspace)
     assert report.runnable, "\n".join(map(str, report.diagnostics))
-    return captured.decode(revealed(engine, program.run(*args, workspace=workspace, **kwargs)))
+    return captured.decode(revealed(engine, run_both_ways(program, *args, workspace=workspace, **kwargs)))
 
 
 def assert_close(found: Any, expected: Any) -> None:

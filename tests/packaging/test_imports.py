@@ -15,7 +15,19 @@ ROOT = Path(__file__).parents[2]
 HEAVY = ("numba", "llvmlite", "cupy", "torch", "xdsl")
 PLUGINS = ("ren_backend_cpu", "ren_backend_cuda", "ren_frontend_torch", "ren_passes")
 #: What plugins may use of core.
-PUBLIC = ("plugin", "backend", "engine.exec_unit", "ops", "ring", "errors", "numtheory", "program", "schemes", "testing", "config")
+PUBLIC = (
+    "plugin",
+    "backend",
+    "engine.exec_unit",
+    "ops",
+    "ring",
+    "errors",
+    "numtheory",
+    "program",
+    "schemes",
+    "testing",
+    "config",
+)
 #: Records every attempt to import one of HEAVY, installed or not, so the test proves something on any machine.
 WATCH = f"""
 import json, sys
@@ -89,7 +101,11 @@ def imports(folder: Path) -> Iterator[tuple[Path, int, str]]:
 
 def test_core_imports_only_numpy_pluggy_and_the_standard_library() -> None:
     core = ROOT / "ren_core" / "src" / "ren"
-    allowed = {"": {"ren", "numpy", "pluggy"}, "program": {"xdsl"}, "testing": {"pytest", "_pytest", "hypothesis", "xdsl"}}
+    allowed = {
+        "": {"ren", "numpy", "pluggy"},
+        "program": {"xdsl"},
+        "testing": {"pytest", "_pytest", "hypothesis", "xdsl"},
+    }
     wrong = []
     for path, line, module in imports(core):
         area = path.relative_to(core).parts[0]

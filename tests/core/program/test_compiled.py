@@ -19,30 +19,12 @@ from ren.program.scales import SymbolicScale
 from ren.schemes import ckks
 from ren.schemes.ckks.messages import encode_constant
 from ren.testing.program_kit import ProgramBuilder, decoded, workspace_for
+from ren.testing.program_kit import result_parts as parts
 
 S = 64
 X = np.cos(np.arange(S))
 Y = np.sin(1 + np.arange(S)) / 2
 W = np.linspace(-1, 1, S)
-
-
-def parts(value: Any) -> list[Any]:
-    """Everything of a result that a caller can tell apart."""
-    if isinstance(value, (tuple, list)):
-        return [p for v in value for p in parts(v)]
-    if isinstance(value, dict):
-        return [p for k, v in value.items() for p in (k, *parts(v))]
-    if isinstance(value, np.ndarray):
-        return [value.tolist()]
-    if hasattr(value, "items") and hasattr(value, "shape"):
-        return [type(value), value.shape, *(p for v in value.items for p in parts(v))]
-    if isinstance(value, (ckks.Ciphertext, ckks.CiphertextProduct)):
-        polys = [value.a, value.b, *([value.c] if isinstance(value, ckks.CiphertextProduct) else [])]
-        state = (value.level, value.scale, value.slots, value.key_id, value.bound, value.is_real)
-        return [type(value), state, *([p.domain, p.residues().tolist()] for p in polys)]
-    if isinstance(value, ckks.Plaintext):
-        return [value.level, value.scale, value.slots, value.bound, value.is_real, value.poly.residues().tolist()]
-    return [value]
 
 
 def same_as_interpreted(program: Program, space: Any, *args: Any, replayed: bool = True) -> Any:

@@ -117,3 +117,41 @@ def workspace_for(program: Program, engine: Any, **more: Any) -> Workspace:
 def decoded(engine: Any, value: Any, length: int | None = None) -> NDArray[Any]:
     """The slots of an encrypted value, by the owner of the key."""
     return engine.decode(engine.decrypt(value), length)  # type: ignore[no-any-return]
+
+
+def result_parts(value: Any) -> list[Any]:
+    """Everything that a caller can tell of a result, as values that compare: types, states, residues, elements."""
+    if isinstance(value, (tuple, list)):
+        return [type(value), *(p for v in value for p in result_parts(v))]
+    if isinstance(value, dict):
+        return [dict, *(p for k, v in value.items() for p in (k, *result_parts(v)))]
+    items = getattr(value, "items", None)
+    if isinstance(items, tuple):
+        return [type(value), value.shape, *(p for v in items for p in result_parts(v))]
+    polys = [p for name in ("a", "b", "c", "poly") if (p := getattr(value, name, None)) is not None]
+    if polys and hasattr(value, "level"):
+        state = [getattr(value, name, None) for name in ("level", "scale", "slots", "key_id", "bound", "is_real")]
+        return [type(value), *state, *(p for poly in polys for p in (poly.domain, poly.residues().tolist()))]
+    if hasattr(value, "tolist"):
+        return [type(value), value.dtype, tuple(value.shape), repr(value.tolist())]
+    return [type(value), value]
+
+
+def run_both_ways(program: Program, *args: Any, workspace: Any, entry: str = "main", **kwargs: Any) -> Any:
+    """The result of a run, after it was seen that interpreting, capturing and replaying the program give the same to the bit.
+
+    Arrays are encrypted with the same randomness each time. For programs whose handlers give the same at each run.
+    """
+    from ren.program.interpret import interpret
+    from ren.testing.randomness import fixed_randomness
+
+    def once(run: Any) -> Any:
+        with fixed_randomness(1):
+            return run(program, *args, workspace=workspace, entry=entry, **kwargs)
+
+    wanted = result_parts(once(interpret))
+    for _ in range(2):
+        result = once(Program.run)
+        if result_parts(result) != wanted:
+            raise AssertionError("the program gives another result when it is replayed")
+    return result
