@@ -1,4 +1,7 @@
-"""The CUDA backend under the conformance kit, on the emulated device: small rings in full, one case of every kernel at each large degree."""
+"""The CUDA backend under the conformance kit, on the emulated device: small rings in full, one case of every kernel at each large degree.
+
+The same in the check build: test_check_build.py.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,9 @@ class TestEmulatedEveryWidth(TestEmulated):
     every_width_up_to = 256
 
 
-@pytest.fixture(scope="module", params=["fast", "check"])
-def emulated(request):
-    return CudaBackend(EmulatedDevice(request.param))
+@pytest.fixture(scope="module")
+def backend():
+    return CudaBackend(EmulatedDevice())
 
 
 def one_case(backend, kernel, n, bits):
@@ -47,24 +50,24 @@ def one_case(backend, kernel, n, bits):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_largest_ring_of_one_block(emulated, kernel):
-    one_case(emulated, kernel, 1 << 11, 61)
+def test_largest_ring_of_one_block(backend, kernel):
+    one_case(backend, kernel, 1 << 11, 61)
 
 
 @pytest.mark.parametrize("bits", [30, 61])
 @pytest.mark.parametrize("kernel", TRANSFORMING)
-def test_smallest_ring_of_two_kernels(emulated, kernel, bits):
-    one_case(emulated, kernel, 1 << 12, bits)
+def test_smallest_ring_of_two_kernels(backend, kernel, bits):
+    one_case(backend, kernel, 1 << 12, bits)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("log_n", [13, 14, 15, 16, 17])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_every_large_degree(emulated, kernel, log_n):
-    one_case(emulated, kernel, 1 << log_n, 61)
+def test_every_large_degree(backend, kernel, log_n):
+    one_case(backend, kernel, 1 << log_n, 61)
 
 
 @pytest.mark.parametrize("kernel", ["ntt", "intt"])
-def test_largest_degree(kernel):
+def test_largest_degree(backend, kernel):
     """The one whose rows take a further exchange."""
-    one_case(CudaBackend(EmulatedDevice()), kernel, 1 << 17, 61)
+    one_case(backend, kernel, 1 << 17, 61)
