@@ -115,10 +115,13 @@ def section(r: Results) -> Iterator[str]:
     yield f"## Set {r.name}: n = 2^{s.log_n}, depth {s.depth}, scale 2^{s.scale_bits}"
     yield ""
     m = r.machine
-    if m:
+    if m and r.data.get("rows"):
         vectors = ", ".join(m["vectors"]) or "no AVX2"
+        rows = r.data.get("rows", {}).values()
+        dates, commits = sorted({e["date"] for e in rows}), sorted({e["commit"] for e in rows})
+        when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
         yield (
-            f"{m['date']}, commit {m['commit']}, one core of {m['cores']} ({m['cpu']}, {m['system']}; {vectors}), "
+            f"{when}, commit {', '.join(commits)}, one core of {m['cores']} ({m['cpu']}, {m['system']}; {vectors}), "
             f"Python {m['python']}."
         )
         yield ""

@@ -110,9 +110,9 @@ def machine_facts() -> dict[str, Any]:
                 flags = set(value.split())
     except OSError:
         pass
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False
-    )
+    # The last commit that touched what is measured.
+    asked = ["git", "log", "-1", "--format=%h", "--", "../../ren_core/src", "../../ren_backend_cpu/src"]
+    done = subprocess.run(asked, capture_output=True, text=True, cwd=HERE, check=False)
     pinned = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
