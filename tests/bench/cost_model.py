@@ -3,10 +3,8 @@
     taskset -c 1 python tests/bench/cost_model.py --params slots8192-scale40-levels7-int64 [--calibrate] [--rows polynomial]
 
 Each program is lowered by the default pipeline; its plan, the one that a run with these parameters executes, is replayed on its own buffers. Prints both times and
-their ratio for each program, and how many lie within 20 %. With --calibrate the machine is measured first. A replay counts when the
-reference unit (`ren.engine.calibrate.Reference`) is about as fast as ever just before and after it; the median is that of those, ~ marks programs with
-fewer than five, where it is that of all replays. Prices are those of a machine without other work, so the shortest replay is what they are compared with first.
-Nothing here asserts a speed.
+their ratio for each program, and how many lie within 20 %. With --calibrate the machine is measured first. Prices are those of a machine without other work, so the
+shortest replay of several rounds is what they are compared with first, then the median. Nothing here asserts a speed.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from typing import Any
 import numpy as np
 from ren import jit
 from ren.backend.select import get_backend
-from ren.engine.calibrate import Reference
 from ren.engine.plan import Plan, build_plan
 from ren.engine.schedule import normalise
 from ren.program.cost import _ready
@@ -92,23 +89,17 @@ def replay(program: Any, params: CKKSParams, backend: Any) -> Callable[[], Any]:
     return lambda: plan.run(buffers, scalars, [])
 
 
-def measured(call: Callable[[], Any], seconds: float, reference: Reference) -> tuple[float, float, bool]:
-    """The shortest and the median time of a call, after two that warm the caches, and whether enough were taken in quiet."""
+def measured(call: Callable[[], Any], seconds: float) -> list[float]:
+    """Times of a call, after two that warm the caches."""
     call()
     call()
     samples: list[float] = []
-    quiet: list[float] = []
     start = time.perf_counter()
-    while len(samples) < 5 or (time.perf_counter() < start + seconds * (1 if len(quiet) >= 5 else 4)):
-        call()  # brings the data back that the reference pushed out
-        before = reference.quiet()
+    while len(samples) < 5 or time.perf_counter() < start + seconds:
         begin = time.perf_counter()
         call()
         samples.append(time.perf_counter() - begin)
-        if reference.quiet() and before:
-            quiet.append(samples[-1])
-    enough = len(quiet) >= 5
-    return min(samples), statistics.median(quiet if enough else samples), enough
+    return samples
 
 
 def main() -> None:
@@ -116,35 +107,45 @@ def main() -> None:
     parser.add_argument("--params", default="slots8192-scale40-levels7-int64")
     parser.add_argument("--calibrate", action="store_true", help="measure this machine first")
     parser.add_argument("--rows", default="", help="comma-separated substrings; empty = all")
-    parser.add_argument("--seconds", type=float, default=0.5, help="per program")
+    parser.add_argument("--seconds", type=float, default=0.2, help="per program and round")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="over all programs: phases of noise hit only some of them"
+    )
     options = parser.parse_args()
     params, backend = CKKSParams.preset(options.params), get_backend(None)
     if options.calibrate:
         backend.calibrate(lambda text: print(text, flush=True))  # type: ignore[attr-defined]
     print(f"{params!r} on {backend.name}; {backend.calibration().note}")  # type: ignore[attr-defined]
-    reference = Reference(backend)
+    predicted: dict[str, float] = {}
+    samples: dict[str, list[float]] = {}
+    found = programs(params)
+    for number in range(options.rounds):
+        for name, program in found.items():
+            if options.rows and not any(part in name for part in options.rows.split(",")):
+                continue
+            if number == 0:
+                try:
+                    cost = program.cost(params, device=backend.name)
+                except jit.ProgramNotReadyError as error:
+                    print(f"{name:28} not runnable with these parameters: {sorted(error.report.codes)}")
+                    continue
+                if cost.units:
+                    predicted[name], samples[name] = cost.total.seconds, []
+            if name in predicted:
+                samples[name] += measured(replay(program, params, backend), options.seconds)
+        print(f"round {number + 1} of {options.rounds}", flush=True)
     ratios = []
-    for name, program in programs(params).items():
-        if options.rows and not any(part in name for part in options.rows.split(",")):
-            continue
-        try:
-            cost = program.cost(params, device=backend.name)
-        except jit.ProgramNotReadyError as error:
-            print(f"{name:32} not runnable with these parameters: {sorted(error.report.codes)}")
-            continue
-        if not cost.units:
-            continue
-        least, median, quiet = measured(replay(program, params, backend), options.seconds, reference)
-        ratios.append((cost.total.seconds / least, cost.total.seconds / median))
-        times = f"predicted {cost.total.seconds * 1e6:7.0f} us  shortest {least * 1e6:7.0f}  median {median * 1e6:7.0f}{' ' if quiet else '~'}"
+    for name, took in samples.items():
+        least, median = min(took), statistics.median(took)
+        ratios.append((predicted[name] / least, predicted[name] / median))
+        times = f"predicted {predicted[name] * 1e6:7.0f} us  shortest {least * 1e6:7.0f}  median {median * 1e6:7.0f}"
         mark = "" if abs(ratios[-1][0] - 1) <= 0.2 else "  <--"
-        print(f"{name:28} {times}  ratios {ratios[-1][0]:5.2f} {ratios[-1][1]:5.2f}{mark}", flush=True)
-    for what, found in zip(("shortest", "median"), zip(*ratios, strict=True), strict=True):
-        close = sum(abs(r - 1) <= 0.2 for r in found)
-        share = 100 * close / len(found)
-        print(
-            f"{what}: {close} of {len(found)} within 20 % ({share:.0f} %), median ratio {statistics.median(found):.3f}"
-        )
+        print(f"{name:28} {times}  ratios {ratios[-1][0]:5.2f} {ratios[-1][1]:5.2f}{mark}")
+    for what, values in zip(("shortest", "median"), zip(*ratios, strict=True), strict=True):
+        close = sum(abs(r - 1) <= 0.2 for r in values)
+        share = 100 * close / len(values)
+        middle = statistics.median(values)
+        print(f"{what}: {close} of {len(values)} within 20 % ({share:.0f} %), median ratio {middle:.3f}")
 
 
 if __name__ == "__main__":

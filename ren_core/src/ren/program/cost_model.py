@@ -6,6 +6,7 @@ A pass finds the model in `workspace["cost_model"]`. Without one it decides by o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ren.backend.capability import calibration_of
@@ -58,8 +59,12 @@ class CostModel:
         return self._seconds(("rotations", count, level), level, graph)
 
     def rescale(self, *, level: int = 0) -> float:
-        """Of one rescale of a ciphertext."""
-        return self._seconds(("rescale", level), level, lambda x: [self._engine.rescale(x)])
+        """Of one rescale of a product."""
+
+        def graph(x: Any) -> list[Any]:
+            return [self._engine.rescale(replace(x, scale=x.scale**2))]
+
+        return self._seconds(("rescale", level), level, graph)
 
     def _seconds(self, key: tuple[Any, ...], level: int, graph: Callable[[Any], list[Any]]) -> float:
         found = self._known.get(key)
