@@ -2,7 +2,8 @@
 
 The typical error (RMS) depends on how large values typically are and on how errors meet again (x * x + x), so it is measured on a simulation: the program is
 computed on random messages in double precision twice, once exactly and once with the noise that the scheme's model says each operation adds, in every slot. The
-maximum follows from declared bounds alone (`ren.program.noise_rules`): with probability 1 - 2^-40 no slot exceeds it, as long as no value exceeds its bound.
+maximum follows from declared bounds (`ren.program.noise_rules`), and is no less than what a second simulation with inputs as large as their bounds implies, since the
+rules take errors that meet again as independent: with probability 1 - 2^-40 no slot exceeds it, as long as no value exceeds its bound.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def estimate_errors(
     numbers in [-1, 1] in the place of public data that is not known, random messages up to their bound (1 where none is declared) as inputs."""
     few = len(block.ops) <= MAX_SIMULATED
     simulated = _Simulation(block, flow, params, workspace).run() if simulate and few else {}
+    largest = _Simulation(block, flow, params, workspace, extreme=True).run() if simulated else {}
     found = {}
     for op in _xdsl.block_ops(block):
         noise = flow.noises.get(op.results[0]) if op.results else None
@@ -88,7 +90,8 @@ def estimate_errors(
         if rms is None:
             found[op] = ErrorEstimate(noise.rms, maximum, False)
         else:
-            found[op] = ErrorEstimate(rms, max(maximum, _bound_of(rms, params)))
+            worst = max(rms, largest.get(op.results[0], 0.0))
+            found[op] = ErrorEstimate(rms, max(maximum, _bound_of(worst, params)))
     return found
 
 
@@ -100,7 +103,12 @@ def _bound_of(rms: float, params: CKKSParams) -> float:
 
 
 class _Simulation:
-    def __init__(self, block: Block, flow: Flow, params: CKKSParams, workspace: Mapping[Any, Any]) -> None:
+    """extreme: inputs are as large as their bounds allow, where products amplify errors most."""
+
+    def __init__(
+        self, block: Block, flow: Flow, params: CKKSParams, workspace: Mapping[Any, Any], *, extreme: bool = False
+    ) -> None:
+        self.extreme = extreme
         self.block = block
         self.flow = flow
         self.params = params
@@ -155,7 +163,8 @@ class _Simulation:
         type_ = self.flow.types.get(argument, argument.type)
         if isinstance(type_, EncryptedType):
             bound = 1.0 if type_.data.bound is None else type_.data.bound
-            exact = bound * self._packed(_Unknown(None), self._layout(argument))
+            exact = self._packed(_Unknown(None), self._layout(argument))
+            exact = bound * (np.sign(exact.real) if self.extreme else exact)
             noise = None
             with suppress(UnknownNoise):
                 noise = fresh(type_.data, self.params)
