@@ -50,9 +50,10 @@ def test_times_beside_limits(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def test_as_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(CpuBackend, "limits", lambda self: Limits(1e10, 1e9))
+    monkeypatch.setattr(bench, "get_threads", lambda: 2)
     assert main([*TOY, "--device", "cpu"]) == 0
     out = capsys.readouterr().out
-    assert "on cpu, 1 thread" in out
+    assert "on cpu, 2 threads" in out
     assert "memory 10.0 GB/s, 1.00 butterflies per ns" in out
     assert "python-test: n = 128, 7 primes, no security" in out
     assert "one rotation key" in out
