@@ -27,7 +27,16 @@ def _corpus() -> Any:
 
 CORPUS = _corpus()
 CASES = {c.name: c for c in CORPUS.CASES}
-FEW = ("polynomial-3", "sum-of-products", "2x2-1-six-times", "sum-v8", "rolled-products", "matmul-linear-8x8", "x/w")
+FEW = (
+    "polynomial-3",
+    "sum-of-products",
+    "2x2-1-six-times",
+    "sum-v8",
+    "rolled-products",
+    "matmul-linear-8x8",
+    "x/w",
+    "mean-full",
+)
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,7 @@ from ren.program.noise_rules import NoiseCase, UnknownNoise, fresh
 from ren.program.packing import pack
 from ren.program.requirements import reference_name, span_steps
 from ren.program.types import EncryptedType, MessageType, PlaintextType
+from ren.schemes.ckks.placeholders import PlanningEngine
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.noise import Noise
@@ -115,7 +116,8 @@ class _Simulation:
         self.draws = min(max(_SLOTS_SEEN // params.slot_count, _FEWEST), _MOST)
         # Not secret, and the same at every call: a report must not change by itself.
         self.random = np.random.default_rng(1)
-        self.machine = Machine(dict(workspace), None, flow.types)
+        # Public work asks an engine for its number of slots and no more.
+        self.machine = Machine(dict(workspace), PlanningEngine(params, "reference"), flow.types)
         self.values: dict[SSAValue, Any] = {}
 
     def run(self) -> dict[SSAValue, float]:
