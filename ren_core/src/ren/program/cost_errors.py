@@ -166,7 +166,7 @@ class _Simulation:
         if isinstance(type_, EncryptedType):
             bound = 1.0 if type_.data.bound is None else type_.data.bound
             exact = self._packed(_Unknown(None), self._layout(argument))
-            exact = bound * (np.sign(exact.real) if self.extreme else exact)
+            exact = bound * (np.sign(exact.real).astype(np.complex128) if self.extreme else exact)
             noise = None
             with suppress(UnknownNoise):
                 noise = fresh(type_.data, self.params)
