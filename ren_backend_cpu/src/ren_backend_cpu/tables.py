@@ -45,6 +45,7 @@ def constants(q: int) -> list[int]:
     record[limb.BARRETT64] = (1 << 62 + k) // q
     record[limb.R64], record[limb.R64_SHOUP] = one64 % q, (one64 % q << 64) // q
     record[limb.QF], record[limb.QF_INV] = float_bits(float(q)), float_bits(1.0 / q)
+    record[limb.QF_UNIT] = float_bits(2.0 ** (52 + k))
     return record
 
 

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb
-from ren_backend_cpu.kernels.emit import F64, I32, I64, I128, LANES, Em, Value, const, kernel, vt
+from ren_backend_cpu.kernels.emit import F64, FLOAT_LANES, I32, I64, I128, LANES, Em, Value, const, kernel, vt
 
 #: 2^52 and 1.5 * 2^52: adding them moves an integer into the low mantissa bits.
 _TWO52 = 4503599627370496.0
@@ -24,8 +24,8 @@ _MAGIC = 6755399441055744.0
 _TWO52_BITS = 0x4330000000000000
 _MAGIC_BITS = 0x4338000000000000
 
-#: (sum of low parts, sum of high parts) of integer paths; a single vector on the float path.
-Accumulator = Any
+#: (sum of low parts, sum of high parts) of integer paths, (sum of high parts, sum of low parts) on the float path.
+Accumulator = tuple[Value, Value]
 #: A multiplier prepared by `constant`: (w, approximate quotient).
 Multiplier = tuple[Value, Value]
 
@@ -38,8 +38,8 @@ class Pointwise:
 
     lanes = LANES
     ety: ir.Type = I64
-    #: Products that one accumulator may hold before `reduce` (or `restart`).
-    max_terms = 8
+    #: Products that one accumulator may take before `reduce` or `restart`, besides what it started with.
+    max_terms = 7
     #: The modulus, and what the subclass keeps of it for reducing a product; set by `setup`.
     q: Value
     inv: Value
@@ -78,14 +78,13 @@ class Pointwise:
 
     def csub(self, x: Value, m: Value) -> Value:
         """x - m if x >= m, else x (unsigned: the difference wraps when it is negative)."""
-        return self.em.umin(x, self.b.sub(x, m))
+        return self.em.csub(x, m)
 
     def add(self, x: Value, y: Value) -> Value:
         return self.csub(self.b.add(x, y), self.q)
 
     def sub(self, x: Value, y: Value) -> Value:
-        d = self.b.sub(x, y)
-        return self.em.umin(d, self.b.add(d, self.q))
+        return self.em.plus_if_negative(self.b.sub(x, y), self.q)
 
     def neg(self, x: Value) -> Value:
         return self.sub(self.zero(), x)
@@ -103,9 +102,9 @@ class Pointwise:
 
     # -- sums of products --------------------------------------------------------------------------------------------
 
-    def accumulator(self) -> Accumulator:
-        """An empty sum."""
-        return self.zero(), self.zero()
+    def accumulator(self, start: Value | None = None) -> Accumulator:
+        """A sum of no products, on top of a residue if one is given."""
+        return self.zero() if start is None else start, self.zero()
 
     def mac(self, acc: Accumulator, x: Value, y: Value) -> Accumulator:
         """acc + x y, unreduced. At most `max_terms` of them."""
@@ -116,8 +115,8 @@ class Pointwise:
         raise NotImplementedError
 
     def restart(self, acc: Accumulator) -> Accumulator:
-        """The same sum with room for `max_terms - 1` more products."""
-        return self.reduce(acc), self.zero()
+        """The same sum with room for `max_terms` more products."""
+        return self.accumulator(self.reduce(acc))
 
 
 class IfmaOps(Pointwise):
@@ -260,17 +259,34 @@ class ScalarOps(Vector64Ops):
         return self.csub(self.csub(x, self.q2), self.q)  # exact high words: < 3q
 
 
+class WordOps(Pointwise):
+    """Sums and differences of words on the float path, without the way through doubles."""
+
+    lanes = FLOAT_LANES
+
+    def setup(self) -> None:
+        self.q = self.slot(limb.Q)
+
+
 class FloatOps(Pointwise):
     """float64 with fused multiply-add.
 
     Range note: q < 2^50. In registers |x| < q. A quotient x y / q below 2^50 is off by at most 3 * 2^-53 * 2^50 = 0.375 before it
     is rounded, so a product's remainder is below 0.875 q; the remainder itself is exact (an integer below 2^53).
+
+    Sums of products are reduced once. With k bits in q and factors in [0, 2^50) and [0, q), the high parts are added up to U = 2^(52 + k): four
+    products stay below U, so the sum is always in [U, 2U) and every addition rounds to the same multiple of 2^k. What it rounds away
+    is below 2^(k-1) and exact, and four such and a residue are below 3 * 2^k. The quotient of the high sum, up to 2^53, is off by 2.5 at most:
+    its remainder and the low sum stay below 5.5 * 2^k < 2^53.
     """
 
+    lanes = FLOAT_LANES
     ety = F64
+    max_terms = 4
 
     def setup(self) -> None:
         self.q, self.qi = self.slot(limb.QF, F64), self.slot(limb.QF_INV, F64)
+        self.unit = self.slot(limb.QF_UNIT, F64)
         self.qu = self.slot(limb.Q)
 
     def load(self, p: Value, i: Value) -> Value:
@@ -290,7 +306,7 @@ class FloatOps(Pointwise):
         """|v| < q to unsigned words in [0, q)."""
         b = self.b
         u = b.sub(b.bitcast(b.fadd(v, const(self.ty, _MAGIC)), self.ity), const(self.ity, _MAGIC_BITS))
-        return self.em.umin(u, b.add(u, self.qu))
+        return self.em.plus_if_negative(u, self.qu)
 
     def zero(self) -> Value:
         return const(self.ty, 0.0)
@@ -325,17 +341,23 @@ class FloatOps(Pointwise):
     def scale(self, x: Value, w: Multiplier) -> Value:
         return self._remainder(x, w[0], lambda h: self.b.fmul(x, w[1]))
 
-    def accumulator(self) -> Accumulator:
-        return self.zero()
+    def near(self, x: Value) -> Value:
+        """An integer-valued double below 2^53 in absolute value, reduced."""
+        return self._near(x)
+
+    def accumulator(self, start: Value | None = None) -> Accumulator:
+        return self.unit, self.zero() if start is None else start
 
     def mac(self, acc: Accumulator, x: Value, y: Value) -> Accumulator:
-        return self.b.fadd(acc, self.mul(x, y))  # 8 terms: below 7q < 2^53
+        em, b = self.em, self.b
+        high = em.fma(x, y, acc[0])
+        return high, b.fadd(acc[1], em.fma(x, y, b.fsub(acc[0], high)))
 
     def reduce(self, acc: Accumulator) -> Value:
-        return self._near(acc)
-
-    def restart(self, acc: Accumulator) -> Accumulator:
-        return self.reduce(acc)
+        em, b = self.em, self.b
+        high = b.fsub(acc[0], self.unit)
+        k = em.rint(b.fmul(high, self.qi))
+        return self._near(b.fadd(em.fma(b.fneg(k), self.q, high), acc[1]))
 
 
 #: Arithmetic of each path. Paths that the target lacks are absent, so that their instructions are never emitted.
@@ -375,15 +397,17 @@ def by_path(em: Em, record: Value, cases: dict[int, Any], body: Callable[[Any], 
     b.position_at_end(done)
 
 
-def limb_kernel(arrays: int, integers: int, body: Body) -> Any:
+def limb_kernel(arrays: int, integers: int, body: Body, *, additive: bool = False) -> Any:
     """An intrinsic f(limb record, address..., integer...) whose body is emitted for every available path.
 
-    body(ops, pointers, integers): `ops` is a `Pointwise` on the limb record; `arrays` counts the addresses after the record.
+    body(ops, pointers, integers): `ops` is a `Pointwise` on the limb record; `arrays` counts the addresses after the record. additive: it only
+    adds, subtracts and negates.
     """
 
     def emit(em: Em, pointers: list[Value], values: list[Value]) -> None:
         record, rest = pointers[0], pointers[1:]
-        by_path(em, record, dict(POINTWISE), lambda cls: body(cls(em, record), rest, values))
+        cases = {path: WordOps if additive and cls is FloatOps else cls for path, cls in POINTWISE.items()}
+        by_path(em, record, cases, lambda cls: body(cls(em, record), rest, values))
 
     emit.__name__ = getattr(body, "__name__", "limb_kernel")
     return kernel(arrays + 1, integers, emit)

@@ -40,12 +40,11 @@ def radix(path: int) -> int:
 def room(path: int, q: int, sources: Sequence[int]) -> int:
     """How many terms y_i m_i, y_i < sources[i], a sum modulo q may hold between two reductions, m_last included in the bound.
 
-    Integer paths: the Montgomery reduction of a sum is below (1 + sum y_i / radix) q + terms, which may reach 4q. Float path: the sum of
-    the remainders, each below q, stays below 2^53.
+    Integer paths: the Montgomery reduction of a sum is below (1 + sum y_i / radix) q + terms, which may reach 4q. Float path: see `FloatOps`.
     """
     if path in (limb.FLOAT_STRICT, limb.FLOAT_LAZY):
-        return min(len(sources), (1 << 53) // q - 1)
-    return len(sources) if sum(sources) <= 2 * radix(path) else Pointwise.max_terms - 1
+        return FloatOps.max_terms
+    return len(sources) if sum(sources) <= 2 * radix(path) else Pointwise.max_terms
 
 
 class Sum:
@@ -53,17 +52,15 @@ class Sum:
 
     def __init__(self, ops: Pointwise, start: Value | None = None) -> None:
         self.ops = ops
-        empty = ops.accumulator()
-        self.pair = isinstance(empty, tuple)
-        self.cells = [cgutils.alloca_once(ops.b, ops.ty) for _ in range(2 if self.pair else 1)]
-        self.set(empty if start is None else ((start, empty[1]) if self.pair else start))
+        self.cells = [cgutils.alloca_once(ops.b, ops.ty) for _ in range(2)]
+        self.set(ops.accumulator(start))
 
     def get(self) -> Accumulator:
-        values = tuple(self.ops.b.load(c, typ=self.ops.ty) for c in self.cells)
-        return values if self.pair else values[0]
+        high, low = (self.ops.b.load(c, typ=self.ops.ty) for c in self.cells)
+        return high, low
 
     def set(self, acc: Accumulator) -> None:
-        for value, cell in zip(acc if self.pair else (acc,), self.cells, strict=True):
+        for value, cell in zip(acc, self.cells, strict=True):
             self.ops.b.store(value, cell)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from ren_backend_cpu.kernels import limb
-from ren_backend_cpu.kernels.emit import F64, I64, I128, LANES, Em, Value, const, vt
+from ren_backend_cpu.kernels.emit import F64, FLOAT_LANES, I64, I128, LANES, Em, Value, const, vt
 
 #: (w, w', bound of a product with it in units of q).
 Twiddle = tuple[Value, Value, int]
@@ -67,7 +67,7 @@ class Butterfly:
     def plus_half(self, words: Value) -> Value:
         """Canonical residues plus floor(q/2), canonical."""
         s = self.b.add(words, self.em.splat_word(self.record, limb.HALF, self.lanes))
-        return self.em.umin(s, self.b.sub(s, self.em.splat_word(self.record, limb.Q, self.lanes)))
+        return self.em.csub(s, self.em.splat_word(self.record, limb.Q, self.lanes))
 
     # -- twiddles ----------------------------------------------------------------------------------------------------
 
@@ -77,13 +77,16 @@ class Butterfly:
         w, quotient = (self.em.splat_word(table, self.b.add(at, self.em.i(c)), self.lanes, self.ety) for c in range(2))
         return w, quotient, 2
 
-    def level(self, table: Value, base: Value, stage: int, inverse: bool) -> list[Twiddle]:
-        """The 2^stage per-lane twiddles of stage 0, 1 or 2 after the transposition; the block's table starts at `base`."""
+    def level(self, table: Value, base: Value, stage: int, inverse: bool, part: int = 0) -> list[Twiddle]:
+        """The 2^stage per-lane twiddles of stage 0, 1 or 2 after the transposition; the block's table starts at `base`.
+
+        part: which `lanes` of the 8 rows, where a vector does not hold them all.
+        """
 
         def at(k: int) -> Value:
             return self.em.vload(table, self.b.add(base, self.em.i(k)), self.ety, self.lanes)
 
-        first = 16 + 16 * ((1 << stage) - 1)
+        first = 16 + 16 * ((1 << stage) - 1) + self.lanes * part
         return [(at(first + 16 * j), at(first + 16 * j + 8), 2) for j in range(1 << stage)]
 
     # -- butterflies -------------------------------------------------------------------------------------------------
@@ -225,7 +228,7 @@ class IfmaCompressed(IfmaLazy):
             for inverse, first in ((False, limb.LEVEL_PAIRS), (True, limb.LEVEL_PAIRS_INVERSE))
         }
 
-    def level(self, table: Value, base: Value, stage: int, inverse: bool) -> list[Twiddle]:
+    def level(self, table: Value, base: Value, stage: int, inverse: bool, part: int = 0) -> list[Twiddle]:
         em, b = self.em, self.b
         w = em.vload(table, b.add(base, em.i(16 + 8 * stage)), I64, self.lanes)
         factors = self.factors[inverse][: (1 << stage) - 1]
@@ -299,6 +302,7 @@ class FloatLazy(Butterfly):
     Inverse: pairs stay below 32 q < 2^52, products below q.
     """
 
+    lanes = FLOAT_LANES
     ety = F64
     kept = 4
     #: Bound of x - y before a product, and of the product that follows.
@@ -317,7 +321,7 @@ class FloatLazy(Butterfly):
         b = self.b
         shifted = b.fadd(self.near(v), const(self.ty, 6755399441055744.0))
         u = b.sub(b.bitcast(shifted, self.ity), const(self.ity, 0x4338000000000000))
-        return self.em.umin(u, b.add(u, self.em.splat_word(self.record, limb.Q, self.lanes)))
+        return self.em.plus_if_negative(u, self.em.splat_word(self.record, limb.Q, self.lanes))
 
     def near(self, x: Value) -> Value:
         """An integer below 2^53 in absolute value to about [-q/2, q/2]."""

@@ -32,8 +32,8 @@ INSTRUCTION_WORDS = 8
 HEADER_WORDS = 2
 
 
-def _rowwise(reads: int, step: Callable[..., Value]) -> Any:
-    """f(limb record, sources..., out, count): out = step(ops, *sources) element by element."""
+def _rowwise(reads: int, step: Callable[..., Value], *, additive: bool = False) -> Any:
+    """f(limb record, sources..., out, count): out = step(ops, *sources) element by element. additive: see `limb_kernel`."""
 
     def body(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
         with ops.em.vectors(integers[0], ops.lanes, _unroll(ops)) as indices:
@@ -41,10 +41,12 @@ def _rowwise(reads: int, step: Callable[..., Value]) -> Any:
                 ops.store(step(ops, *[ops.load(p, i) for p in pointers[:reads]]), pointers[reads], i)
 
     body.__name__ = getattr(step, "__name__", "rowwise")
-    return limb_kernel(reads + 1, 1, body)
+    return limb_kernel(reads + 1, 1, body, additive=additive)
 
 
-def _with_scalar(reads: int, step: Callable[..., Value], prepare: Callable[[Pointwise, Value], Any]) -> Any:
+def _with_scalar(
+    reads: int, step: Callable[..., Value], prepare: Callable[[Pointwise, Value], Any], *, additive: bool = False
+) -> Any:
     """f(limb record, sources..., scalar, out, count): as `_rowwise` with one prepared residue."""
 
     def body(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> None:
@@ -54,11 +56,11 @@ def _with_scalar(reads: int, step: Callable[..., Value], prepare: Callable[[Poin
                 ops.store(step(ops, *[ops.load(p, i) for p in pointers[:reads]], scalar), pointers[reads + 1], i)
 
     body.__name__ = getattr(step, "__name__", "with_scalar")
-    return limb_kernel(reads + 2, 1, body)
+    return limb_kernel(reads + 2, 1, body, additive=additive)
 
 
 def _unroll(ops: Pointwise) -> int:
-    return 2 if ops.lanes > 1 else 1
+    return 16 // ops.lanes if ops.lanes > 1 else 1
 
 
 def dot2(ops: Pointwise, a: Value, b: Value, c: Value, d: Value) -> Value:
@@ -87,19 +89,19 @@ def _same(ops: Pointwise, x: Value) -> Value:
     return x
 
 
-_add = _rowwise(2, lambda ops, x, y: ops.add(x, y))
-_sub = _rowwise(2, lambda ops, x, y: ops.sub(x, y))
-_neg = _rowwise(1, lambda ops, x: ops.neg(x))
+_add = _rowwise(2, lambda ops, x, y: ops.add(x, y), additive=True)
+_sub = _rowwise(2, lambda ops, x, y: ops.sub(x, y), additive=True)
+_neg = _rowwise(1, lambda ops, x: ops.neg(x), additive=True)
 _mul = _rowwise(2, lambda ops, x, y: ops.mul(x, y))
 _multiply_add = _rowwise(3, _mac)
 _dot2 = _rowwise(4, dot2)
 _tensor_product = limb_kernel(7, 1, _tensor)
-_clear = _rowwise(0, lambda ops: ops.zero())
+_clear = _rowwise(0, lambda ops: ops.zero(), additive=True)
 _scale = _with_scalar(1, lambda ops, x, w: ops.scale(x, w), lambda ops, w: ops.constant(w))
-_add_all = _with_scalar(1, lambda ops, x, s: ops.add(x, s), _same)
-_sub_all = _with_scalar(1, lambda ops, x, s: ops.sub(x, s), _same)
-_sub_from_all = _with_scalar(1, lambda ops, x, s: ops.sub(s, x), _same)
-_fill = _with_scalar(0, lambda ops, s: s, _same)
+_add_all = _with_scalar(1, lambda ops, x, s: ops.add(x, s), _same, additive=True)
+_sub_all = _with_scalar(1, lambda ops, x, s: ops.sub(x, s), _same, additive=True)
+_sub_from_all = _with_scalar(1, lambda ops, x, s: ops.sub(s, x), _same, additive=True)
+_fill = _with_scalar(0, lambda ops, s: s, _same, additive=True)
 
 
 @compiled

@@ -16,6 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ren_backend_cpu.features import target
+
 I8 = ir.IntType(8)
 I16 = ir.IntType(16)
 I32 = ir.IntType(32)
@@ -23,8 +25,11 @@ I64 = ir.IntType(64)
 I128 = ir.IntType(128)
 F64 = ir.DoubleType()
 
-#: Lanes of every vector kernel. One source serves all CPUs: LLVM splits 512-bit vectors where registers are narrower.
+#: Lanes of a vector kernel. One source serves all CPUs: LLVM splits 512-bit vectors where registers are narrower.
 LANES = 8
+#: Lanes of the kernels of the float path, which hold a radix-8 pass in registers. Targets without AVX-512 have too few for 8 vectors of 8:
+#: split ones go to the stack and back, which doubles the time of a transform.
+FLOAT_LANES = 8 if target().has("avx512f") else 4
 
 Value = Any  # an llvmlite value
 
@@ -47,6 +52,7 @@ class Em:
     def __init__(self, builder: ir.IRBuilder) -> None:
         self.b = builder
         self.m = builder.module
+        self._unsigned_minimum = target().has("avx512f")
 
     # -- scalars and addresses ---------------------------------------------------------------------------------------
 
@@ -142,6 +148,24 @@ class Em:
 
     def umin(self, a: Value, b: Value) -> Value:
         return self.call("llvm.umin." + self._tag(a), a.type, [a, b])
+
+    def wrapped(self, a: Value, other: Value) -> Value:
+        """`other` where a, read as a signed integer, is negative, else a; `other` must be the smaller one of both as unsigned words exactly then.
+
+        An unsigned minimum where that is one instruction; else by the sign bit, so that |a| must be below 2^63 (vectors on targets without AVX-512
+        hold residues of moduli below 2^50 only).
+        """
+        if self._unsigned_minimum or not isinstance(a.type, ir.VectorType):
+            return self.umin(a, other)
+        return self.b.select(self.b.icmp_signed("<", a, const(a.type, 0)), other, a)
+
+    def csub(self, x: Value, m: Value) -> Value:
+        """x - m if x >= m, else x (see `wrapped`)."""
+        return self.wrapped(self.b.sub(x, m), x)
+
+    def plus_if_negative(self, a: Value, m: Value) -> Value:
+        """a + m where a, read as a signed integer of at most m, is negative, else a."""
+        return self.wrapped(a, self.b.add(a, m))
 
     def umax(self, a: Value, b: Value) -> Value:
         return self.call("llvm.umax." + self._tag(a), a.type, [a, b])

@@ -70,7 +70,7 @@ def _emit_small(ops: Pointwise, pointers: list[Value], integers: list[Value]) ->
         for i in indices:
             v = em.vload(values, i, F64, ops.lanes)
             if isinstance(ops, FloatOps):
-                ops.store(ops.reduce(ops.reduce(v)), out, i)  # once leaves up to 1.2q for the narrowest moduli
+                ops.store(ops.near(ops.near(v)), out, i)  # once leaves up to 1.2q for the narrowest moduli
                 continue
             negative = b.fcmp_ordered("<", v, const(v.type, 0.0))
             size = em.call("llvm.fabs." + ("v8f64" if ops.lanes > 1 else "f64"), v.type, [v])

@@ -32,7 +32,7 @@ def _emit_product(ops: Pointwise, pointers: list[Value], integers: list[Value]) 
     own, count, digit_stride, key_stride, past_cache, n = integers
     em, b = ops.em, ops.b
     unroll = 4 if ops.lanes > 1 else 1
-    room = em.i(ops.max_terms - 1)
+    room = em.i(ops.max_terms)
 
     def add_terms(sums: list[tuple[Sum, Sum]], indices: list[Value], first: Value, terms: Value) -> None:
         with em.loop(terms) as lp:

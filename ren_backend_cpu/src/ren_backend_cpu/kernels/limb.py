@@ -32,6 +32,7 @@ R64 = 19  # 2^64 mod q
 R64_SHOUP = 20  # floor(R64 2^64 / q)
 QF = 21  # double: q
 QF_INV = 22  # double: 1 / q
+QF_UNIT = 23  # double: 2^(52 + k), the unit in whose last place the float path sums products
 
 # -- transform ------------------------------------------------------------------------------------------------------------
 PATH = 24  # arithmetic path, see below

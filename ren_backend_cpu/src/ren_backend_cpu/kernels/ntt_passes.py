@@ -5,12 +5,16 @@ node k's twiddle is psi^brv(k), so a table in node order serves every pass with 
 
 A radix-2^r pass runs r stages on 2^r vectors held in registers. The tail loads 64 consecutive elements as 8 vectors, runs three
 stages between the vectors, transposes the 8 x 8 matrix, and runs three more. It does not transpose back: hence the order of
-`ren.numtheory.roots.ntt_exponents`. Two blocks are interleaved to hide the latency of the multiply-add chain.
+`ren.numtheory.roots.ntt_exponents`. Two blocks are interleaved to hide the latency of the multiply-add chain. Where a vector has four
+lanes the block does not fit the registers: each half of the tail runs as two sets of 8 vectors, with a copy of the block on the stack
+between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from numba.core import cgutils
 
 from ren_backend_cpu.kernels.butterflies import Butterfly, Tracked, Twiddle
 from ren_backend_cpu.kernels.emit import I64, Value
@@ -118,6 +122,9 @@ def inverse_last(ar: Butterfly, radix: int, table: Value, dst: Value, n: Value, 
 
 def forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
     """The last six stages of `blocks` (even) 64-element blocks from block `first` on; canonical residues out."""
+    if ar.lanes < 8:
+        _narrow_forward_tail(ar, table, dst, first, blocks)
+        return
     em, b = ar.em, ar.b
     with em.loop(b.udiv(blocks, em.i(_INTERLEAVED))) as lp:
         starts, indices, vectors = _tail_blocks(ar, first, lp.index, dst)
@@ -136,6 +143,9 @@ def forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: 
 
 def inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value) -> None:
     """Undo `forward_tail`, out of place: canonical residues in."""
+    if ar.lanes < 8:
+        _narrow_inverse_tail(ar, table, src, dst, first, blocks)
+        return
     em, b = ar.em, ar.b
     with em.loop(b.udiv(blocks, em.i(_INTERLEAVED))) as lp:
         starts, indices, _ = _tail_blocks(ar, first, lp.index, None)
@@ -155,6 +165,74 @@ def inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Val
         for index, v in zip(indices, tracked, strict=True):
             for x, value in zip(index, v, strict=True):
                 ar.store(ar.settle(value), dst, x)
+
+
+def _narrow_forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
+    em, b, i = ar.em, ar.b, ar.em.i
+    parts = 8 // ar.lanes
+    kept = _stack_block(ar)
+    with em.loop(blocks) as lp:
+        block = b.add(first, lp.index)
+        start, base = b.mul(block, i(ar.tail_words)), b.mul(block, i(64))
+        _prefetch_table(ar, table, start)
+        for part in range(parts):  # columns
+            v = [ar.load(dst, b.add(base, i(8 * r + ar.lanes * part))) for r in range(8)]
+            for s in range(3):
+                _forward_stage(ar, v, s, _tail_scalars(ar, table, start, s))
+            for r in range(8):
+                ar.store(v[r], kept, i(8 * r + ar.lanes * part))
+        for part in range(parts):  # rows
+            v = _transposed_part(ar, kept, part)
+            for s in range(3):
+                _forward_stage(ar, v, s, ar.level(table, start, s, False, part))
+            for k in range(8):
+                em.vstore(ar.leave(v[k]), dst, b.add(base, i(8 * k + ar.lanes * part)), I64)
+
+
+def _narrow_inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value) -> None:
+    em, b, i = ar.em, ar.b, ar.em.i
+    parts = 8 // ar.lanes
+    kept = _stack_block(ar)
+    with em.loop(blocks) as lp:
+        block = b.add(first, lp.index)
+        start, base = b.mul(block, i(ar.tail_words)), b.mul(block, i(64))
+        _prefetch_table(ar, table, start)
+        em.prefetch(src, b.add(base, i(64 * _INTERLEAVED * _AHEAD)), 64)
+        for part in range(parts):
+            places = [b.add(base, i(8 * k + ar.lanes * part)) for k in range(8)]
+            t: list[Tracked] = [(ar.enter(em.vload(src, x, I64, ar.lanes)), 1) for x in places]
+            for s in (2, 1, 0):
+                _inverse_stage(ar, t, s, ar.level(table, start, s, True, part))
+            _store_transposed_part(ar, [ar.settle(x) for x in t], kept, part)
+        for part in range(parts):
+            t = [(ar.load(kept, i(8 * r + ar.lanes * part)), ar.kept) for r in range(8)]
+            for s in (2, 1, 0):
+                _inverse_stage(ar, t, s, _tail_scalars(ar, table, start, s))
+            for r, value in enumerate(t):
+                ar.store(ar.settle(value), dst, b.add(base, i(8 * r + ar.lanes * part)))
+
+
+def _stack_block(ar: Butterfly) -> Value:
+    """64 words on the stack."""
+    words = cgutils.alloca_once(ar.b, I64, size=64 + 8)
+    aligned = ar.b.and_(ar.b.add(ar.b.ptrtoint(words, I64), ar.em.i(63)), ar.em.i(-64))
+    return ar.em.ptr(aligned)
+
+
+def _transposed_part(ar: Butterfly, block: Value, part: int) -> list[Value]:
+    """Columns 0..7 of rows lanes * part .. of an 8 x 8 block, each as a vector."""
+    rows = [
+        [ar.load(block, ar.em.i(8 * (ar.lanes * part + r) + first)) for r in range(ar.lanes)]
+        for first in range(0, 8, ar.lanes)
+    ]
+    return [column for square in rows for column in ar.em.transpose(square)]
+
+
+def _store_transposed_part(ar: Butterfly, columns: list[Value], block: Value, part: int) -> None:
+    """Undo `_transposed_part`."""
+    for first in range(0, 8, ar.lanes):
+        for r, row in enumerate(ar.em.transpose(columns[first : first + ar.lanes])):
+            ar.store(row, block, ar.em.i(8 * (ar.lanes * part + r) + first))
 
 
 def _tail_blocks(
