@@ -121,6 +121,9 @@ PROGRAMS: tuple[tuple[int, int, Instructions, tuple[int, ...]], ...] = (
     (1, 1, (("const", 0), ("mul", 0, 1), ("mul", 2, 2), ("mul", 3, 3)), (4, 1)),
     (2, 0, (("neg", 0), ("neg", 2)), (1, 3, 0)),
     (3, 0, (("mul", 0, 1), ("mac", 1, 2, 3), ("mac", 0, 2, 4), ("mac", 0, 0, 5)), (6,)),
+    (3, 1, (("mul", 0, 1), ("sub", 2, 3), ("scale", 0, 0), ("add", 4, 5), ("add", 5, 6)), (6, 7)),
+    (3, 2, (("scale", 1, 1), ("scale", 0, 0), ("add", 3, 4), ("mul", 2, 2), ("sub", 5, 6), ("sub", 6, 7)), (7, 8)),
+    (3, 2, (("scale", 1, 1), ("add", 0, 3), ("mul", 2, 2), ("sub", 4, 5)), (6,)),
     # the middle product of a tensor used early: it must stay where it is
     (4, 0, (("mul", 0, 3), ("mac", 1, 2, 4), ("neg", 5), ("mul", 0, 2), ("mul", 1, 3), ("add", 6, 7)), (9, 8, 5)),
 )
@@ -144,8 +147,8 @@ def test_programs_equal_integers_also_in_place(number: int, domain: Domain) -> N
             assert [o.tolist() for o in run(ring, params, xs, ss, shared)] == wanted, f"outputs over inputs {shared}"
 
 
-def opcodes(inputs: int, instructions: Instructions, results: tuple[int, ...]) -> list[int]:
-    table = program(256, inputs, 0, instructions, results, Domain.NTT).direct
+def opcodes(inputs: int, instructions: Instructions, results: tuple[int, ...], scalars: int = 0) -> list[int]:
+    table = program(256, inputs, scalars, instructions, results, Domain.NTT).direct
     at = code.HEADER_WORDS
     return [int(table[at + code.INSTRUCTION_WORDS * k]) for k in range(int(table[0]))]
 
@@ -154,6 +157,10 @@ def test_known_shapes_become_one_instruction() -> None:
     assert opcodes(4, TENSOR, (4, 6, 7)) == [code.TENSOR]
     assert opcodes(4, (("mul", 0, 1), ("mac", 2, 3, 4)), (5,)) == [code.DOT2]
     assert opcodes(4, (("mul", 0, 1), ("mul", 2, 3), ("add", 4, 5)), (6,)) == [code.DOT2]
+    assert opcodes(3, (("mul", 0, 1), ("sub", 2, 3)), (4,)) == [code.SUB_MUL]
+    assert opcodes(3, (("mul", 0, 1), ("sub", 3, 2)), (4,)) == [code.MUL, code.SUB], "not what SUB_MUL computes"
+    assert opcodes(2, (("scale", 0, 0), ("add", 2, 1)), (3,), 1) == [code.SCALE_ADD]
+    assert opcodes(2, (("scale", 0, 0), ("add", 2, 2)), (3,), 1) == [code.SCALE, code.ADD]
     assert opcodes(2, (("add", 0, 1), ("neg", 0)), (2,)) == [code.ADD], "a value nobody reads is not computed"
     # the inner product is a result of its own: it cannot vanish into the sum
     assert opcodes(4, (("mul", 0, 1), ("mac", 2, 3, 4)), (4, 5)) == [code.MUL, code.MAC]

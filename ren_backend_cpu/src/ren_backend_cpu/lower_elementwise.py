@@ -1,7 +1,7 @@
 """Lowering of `elementwise` and `copy`: from a straight-line program to the interpreter's table.
 
-Peephole: a product that is only added to another product becomes DOT2 (one reduction instead of two), and the product of two
-ciphertexts becomes TENSOR. Registers are placed by their last use, results directly in their outputs.
+Peephole: a product that is only added to another product becomes DOT2 (one reduction instead of two), one that is only subtracted
+SUB_MUL, a scaled value that is only added SCALE_ADD, and the product of two ciphertexts becomes TENSOR. Registers are placed by their last use, results directly in their outputs.
 """
 
 from __future__ import annotations
@@ -86,20 +86,30 @@ def _use_counts(steps: list[_Step], results: tuple[int, ...]) -> dict[int, int]:
 
 
 def _fuse(steps: list[_Step], results: tuple[int, ...]) -> list[_Step]:
-    """mul then mac onto it, or a sum of two products -> DOT2; the four products of two pairs -> TENSOR."""
+    """mul then mac onto it, or a sum of two products -> DOT2; c - a b -> SUB_MUL; a s + b -> SCALE_ADD; the four products of two pairs -> TENSOR."""
     uses = _use_counts(steps, results)
     products = {s.writes[0]: s for s in steps if s.opcode == code.MUL}
+    scaled = {s.writes[0]: s for s in steps if s.opcode == code.SCALE}
     gone: set[int] = set()
     fused = []
     for s in steps:
+        once = [r for r in s.reads if uses[r] == 1]
         if s.opcode == code.MAC and s.reads[2] in products and uses[s.reads[2]] == 1:
             gone.add(s.reads[2])
             s = _Step(code.DOT2, s.writes, products[s.reads[2]].reads + s.reads[:2])
         elif s.opcode == code.ADD and all(r in products and uses[r] == 1 for r in s.reads):
             gone.update(s.reads)
             s = _Step(code.DOT2, s.writes, products[s.reads[0]].reads + products[s.reads[1]].reads)
+        elif s.opcode == code.SUB and s.reads[1] in products and s.reads[1] in once:
+            gone.add(s.reads[1])
+            s = _Step(code.SUB_MUL, s.writes, (*products[s.reads[1]].reads, s.reads[0]))
+        elif s.opcode == code.ADD and any(r in scaled for r in once):
+            r = next(r for r in once if r in scaled)
+            other = s.reads[1] if s.reads[0] == r else s.reads[0]
+            gone.add(r)
+            s = _Step(code.SCALE_ADD, s.writes, (scaled[r].reads[0], other), scaled[r].scalar)
         fused.append(s)
-    fused = [s for s in fused if not (s.opcode == code.MUL and s.writes[0] in gone)]
+    fused = [s for s in fused if not (s.opcode in (code.MUL, code.SCALE) and s.writes[0] in gone)]
     return _fuse_tensor(fused)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from ren.engine.exec_unit import ExecUnit
 
-from ren_backend_cpu.features import MIN_VECTOR_N, target
+from ren_backend_cpu.features import MIN_VECTOR_N
 from ren_backend_cpu.kernels import host_float as kernels
-from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.lower_conversion import NARROW
 from ren_backend_cpu.lowered import Argument, Lowered, check_operands, parameters
 from ren_backend_cpu.lowering import Lowering
@@ -37,14 +36,14 @@ def lower_lift(unit: ExecUnit) -> Lowered:
     check = len(moduli) > 2
     q0, q1, q2 = moduli[0], moduli[1], moduli[2 if check else 1]
     inverse = pow(q0, -1, q1)
-    fast = n >= MIN_VECTOR_N and max(q0, q1, q2) < NARROW and limb.IFMA_STRICT in target().paths
-    radix = 1 << 52 if fast else 1
+    fast = n >= MIN_VECTOR_N and max(q0, q1, q2) < NARROW and kernels.VECTOR_LIFT
+    radix = kernels.LIFT_RADIX if fast else 1
     factors = radix % q2, q0 * radix % q2, -q0 * q1 * radix % q2
     # A multiple of q_1 from q_0 on, so that a difference with c_0 stays positive; quotients for the 64-bit kernel.
     constants = (-(-q0 // q1) * q1, inverse, *factors, (inverse << 64) // q1, (factors[1] << 64) // q2)
     records = [ring.limbs[i].address for i in (0, 1, 2 if check else 1)]
     row: tuple[Argument, ...] = (x, out, *records, np.array(constants, np.uint64), int(check), n)
-    return Lowered(kernels.lift_ifma if fast else kernels.lift, row, (ring,))
+    return Lowered(kernels.lift_vector if fast else kernels.lift, row, (ring,))
 
 
 FROM_FLOAT = Lowering(lower_from_float)

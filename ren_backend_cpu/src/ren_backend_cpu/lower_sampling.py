@@ -16,7 +16,7 @@ from ren.numtheory.sampling import (
 )
 
 from ren_backend_cpu.features import target
-from ren_backend_cpu.kernels import limb, sampling
+from ren_backend_cpu.kernels import sampling
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part
 from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
@@ -40,8 +40,8 @@ def lower_sample(unit: ExecUnit) -> Lowered:
     operands = unit.inputs[0], unit.outputs[0], unit.scratch[0]
     if distribution == UNIFORM:
         ring = ring_table(unit.ring)
-        fast = n >= GROUP_WORDS and limb.IFMA_STRICT in target().paths
-        kernel = sampling.sample_uniform_ifma if fast else sampling.sample_uniform
+        fast = n >= GROUP_WORDS and sampling.VECTOR_UNIFORM
+        kernel = sampling.sample_uniform_vector if fast else sampling.sample_uniform
         uniform = (*operands[:2], ring.address, n, stream)
         return Lowered(kernel, uniform, (ring,), limbs, part(operands[2], 0, 2 * GROUP_WORDS))
     if distribution == GAUSSIAN:

@@ -100,6 +100,18 @@ class Pointwise:
         """x times a prepared multiplier."""
         raise NotImplementedError
 
+    def mul_add(self, x: Value, y: Value, z: Value) -> Value:
+        """x y + z."""
+        return self.add(self.mul(x, y), z)
+
+    def sub_mul(self, x: Value, y: Value, z: Value) -> Value:
+        """z - x y."""
+        return self.sub(z, self.mul(x, y))
+
+    def scale_add(self, x: Value, w: Multiplier, z: Value) -> Value:
+        """x times a prepared multiplier, plus z."""
+        return self.add(self.scale(x, w), z)
+
     # -- sums of products --------------------------------------------------------------------------------------------
 
     def accumulator(self, start: Value | None = None) -> Accumulator:
@@ -290,12 +302,13 @@ class FloatOps(Pointwise):
         self.qu = self.slot(limb.Q)
 
     def load(self, p: Value, i: Value) -> Value:
-        return self._to_float(self.em.vload(p, i, I64, self.lanes))
+        return self.from_words(self.em.vload(p, i, I64, self.lanes))
 
     def word(self, p: Value, i: int | Value) -> Value:
-        return self._to_float(self.em.splat_word(p, i, self.lanes))
+        return self.from_words(self.em.splat_word(p, i, self.lanes))
 
-    def _to_float(self, u: Value) -> Value:
+    def from_words(self, u: Value) -> Value:
+        """Words below 2^52 to doubles."""
         u = self.b.or_(u, const(self.ity, _TWO52_BITS))
         return self.b.fsub(self.b.bitcast(u, self.ty), const(self.ty, _TWO52))
 
@@ -311,16 +324,16 @@ class FloatOps(Pointwise):
     def zero(self) -> Value:
         return const(self.ty, 0.0)
 
-    def _near(self, x: Value) -> Value:
+    def near(self, x: Value) -> Value:
         """An integer |x| < 2^53 to about [-q/2, q/2]."""
         k = self.em.rint(self.b.fmul(x, self.qi))
         return self.em.fma(self.b.fneg(k), self.q, x)
 
     def add(self, x: Value, y: Value) -> Value:
-        return self._near(self.b.fadd(x, y))
+        return self.near(self.b.fadd(x, y))
 
     def sub(self, x: Value, y: Value) -> Value:
-        return self._near(self.b.fsub(x, y))
+        return self.near(self.b.fsub(x, y))
 
     def neg(self, x: Value) -> Value:
         return self.b.fneg(x)
@@ -341,9 +354,22 @@ class FloatOps(Pointwise):
     def scale(self, x: Value, w: Multiplier) -> Value:
         return self._remainder(x, w[0], lambda h: self.b.fmul(x, w[1]))
 
-    def near(self, x: Value) -> Value:
-        """An integer-valued double below 2^53 in absolute value, reduced."""
-        return self._near(x)
+    def mul_add(self, x: Value, y: Value, z: Value) -> Value:
+        return self._remainder_plus(x, y, z, lambda h: self.b.fmul(h, self.qi))
+
+    def sub_mul(self, x: Value, y: Value, z: Value) -> Value:
+        return self.mul_add(self.b.fneg(x), y, z)
+
+    def scale_add(self, x: Value, w: Multiplier, z: Value) -> Value:
+        return self._remainder_plus(x, w[0], z, lambda h: self.b.fmul(x, w[1]))
+
+    def _remainder_plus(self, x: Value, y: Value, z: Value, quotient: Callable[[Value], Value]) -> Value:
+        """x y + z with z's share in the quotient, |z| < q. The addition rounds a number below 2^50 once more, by 1/16: the result stays below q."""
+        em, b = self.em, self.b
+        h = b.fmul(x, y)
+        k = em.rint(em.fma(z, self.qi, quotient(h)))
+        low = em.fma(x, y, b.fneg(h))
+        return b.fadd(em.fma(b.fneg(k), self.q, h), b.fadd(low, z))
 
     def accumulator(self, start: Value | None = None) -> Accumulator:
         return self.unit, self.zero() if start is None else start
@@ -357,7 +383,7 @@ class FloatOps(Pointwise):
         em, b = self.em, self.b
         high = b.fsub(acc[0], self.unit)
         k = em.rint(b.fmul(high, self.qi))
-        return self._near(b.fadd(em.fma(b.fneg(k), self.q, high), acc[1]))
+        return self.near(b.fadd(em.fma(b.fneg(k), self.q, high), acc[1]))
 
 
 #: Arithmetic of each path. Paths that the target lacks are absent, so that their instructions are never emitted.

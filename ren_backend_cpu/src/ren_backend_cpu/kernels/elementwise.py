@@ -24,6 +24,8 @@ ADD_ALL, SUB_ALL, SUB_FROM_ALL, FILL = 6, 7, 8, 9  # a scalar at every position
 ADD_FIRST, SUB_FIRST = 10, 11  # in place, a scalar at coefficient 0
 COPY, CLEAR = 12, 13
 DOT2 = 14  # a b + c d
+SUB_MUL = 16  # c - a b
+SCALE_ADD = 17  # a scalar + b
 TENSOR = 15  # three results from (a0, a1), (b0, b1): a0 b0, a0 b1 + a1 b0, a1 b1
 
 #: Words per instruction: opcode, then places and scalars, results first.
@@ -81,10 +83,6 @@ def _tensor(ops: Pointwise, pointers: list[Value], integers: list[Value]) -> Non
             ops.store(value, out, i)
 
 
-def _mac(ops: Pointwise, a: Value, b: Value, c: Value) -> Value:
-    return ops.add(ops.mul(a, b), c)
-
-
 def _same(ops: Pointwise, x: Value) -> Value:
     return x
 
@@ -93,11 +91,13 @@ _add = _rowwise(2, lambda ops, x, y: ops.add(x, y), additive=True)
 _sub = _rowwise(2, lambda ops, x, y: ops.sub(x, y), additive=True)
 _neg = _rowwise(1, lambda ops, x: ops.neg(x), additive=True)
 _mul = _rowwise(2, lambda ops, x, y: ops.mul(x, y))
-_multiply_add = _rowwise(3, _mac)
+_multiply_add = _rowwise(3, lambda ops, x, y, z: ops.mul_add(x, y, z))
+_sub_mul = _rowwise(3, lambda ops, x, y, z: ops.sub_mul(x, y, z))
 _dot2 = _rowwise(4, dot2)
 _tensor_product = limb_kernel(7, 1, _tensor)
 _clear = _rowwise(0, lambda ops: ops.zero(), additive=True)
 _scale = _with_scalar(1, lambda ops, x, w: ops.scale(x, w), lambda ops, w: ops.constant(w))
+_scale_add = _with_scalar(2, lambda ops, x, z, w: ops.scale_add(x, w, z), lambda ops, w: ops.constant(w))
 _add_all = _with_scalar(1, lambda ops, x, s: ops.add(x, s), _same, additive=True)
 _sub_all = _with_scalar(1, lambda ops, x, s: ops.sub(x, s), _same, additive=True)
 _sub_from_all = _with_scalar(1, lambda ops, x, s: ops.sub(s, x), _same, additive=True)
@@ -171,10 +171,14 @@ def _run_block(record, program, operands, scratch, limb_index, row_offset, first
                     _sub(record, a, b, out, count)
                 elif opcode == MUL:
                     _mul(record, a, b, out, count)
+                elif opcode == SCALE_ADD:
+                    _scale_add(record, a, b, load(operands, load(at, 4)) + 8 * limb_index, out, count)
                 else:
                     c = _place(operands, scratch, load(at, 4), row_offset, block)
                     if opcode == MAC:
                         _multiply_add(record, a, b, c, out, count)
+                    elif opcode == SUB_MUL:
+                        _sub_mul(record, a, b, c, out, count)
                     else:
                         d = _place(operands, scratch, load(at, 5), row_offset, block)
                         _dot2(record, a, b, c, d, out, count)

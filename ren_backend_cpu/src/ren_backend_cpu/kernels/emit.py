@@ -167,8 +167,8 @@ class Em:
         """a + m where a, read as a signed integer of at most m, is negative, else a."""
         return self.wrapped(a, self.b.add(a, m))
 
-    def umax(self, a: Value, b: Value) -> Value:
-        return self.call("llvm.umax." + self._tag(a), a.type, [a, b])
+    def smax(self, a: Value, b: Value) -> Value:
+        return self.call("llvm.smax." + self._tag(a), a.type, [a, b])
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c, rounded once."""

@@ -21,6 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.kernels.arith import FloatOps, IfmaOps, Pointwise, limb_kernel
 from ren_backend_cpu.kernels.emit import F64, I64, Em, Value, const, kernel, load, mulhi, uload, ustore, vt
@@ -177,11 +178,61 @@ def _emit_lift(em: Em, pointers: list[Value], integers: list[Value]) -> None:
     em.vstore(b.extract_element(total, ir.Constant(ir.IntType(32), 0)), out, n, I64)
 
 
-_lift_narrow = kernel(6, 2, _emit_lift)
+def _emit_lift_float(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """As `_emit_lift` in doubles; constants as they are.
+
+    Range note: differences of residues stay below 2^50 in absolute value, t below q_1 < 2^50; a check is a sum of three such terms.
+    """
+    x, out, record0, record1, record2, constants = pointers
+    check, n = integers
+    b = em.b
+    q0, q1, q2 = (FloatOps(em, r) for r in (record0, record1, record2))
+    zero = q0.zero()
+    half0, half1 = (q.from_words(q.slot(limb.HALF)) for q in (q0, q1))
+    w, q0_r = q1.constant(q1.word(constants, 1)), q2.constant(q2.word(constants, 3))
+    misfits = cgutils.alloca_once_value(b, zero)
+    row1, row2 = em.at(x, n), em.at(x, b.mul(n, em.i(2)))
+    with em.vectors(n, q0.lanes) as (i,):
+        c0 = q0.load(x, i)
+        t = q1.scale(b.fsub(q1.load(row1, i), c0), w)
+        t = b.select(b.fcmp_ordered("<", t, zero), b.fadd(t, q1.q), t)
+        at_half = b.and_(b.fcmp_ordered("==", t, half1), b.fcmp_ordered(">", c0, half0))
+        negative = b.or_(b.fcmp_ordered(">", t, half1), at_half)
+        signed = b.select(negative, b.fsub(t, q1.q), t)
+        em.vstore(em.fma(q0.q, signed, c0), out, i, F64)
+        with b.if_then(b.icmp_signed("!=", check, em.i(0))):
+            difference = b.fadd(q2.scale(signed, q0_r), b.fsub(c0, q2.load(row2, i)))
+            fits = b.fcmp_ordered("==", q2.near(difference), zero)
+            b.store(b.fadd(b.load(misfits, typ=q0.ty), b.select(fits, zero, const(q0.ty, 1.0))), misfits)
+    total = b.load(misfits, typ=q0.ty)
+    count = b.extract_element(total, ir.Constant(ir.IntType(32), 0))
+    for lane in range(1, q0.lanes):
+        count = b.fadd(count, b.extract_element(total, ir.Constant(ir.IntType(32), lane)))
+    em.vstore(b.fptoui(count, I64), out, n, I64)
+
+
+#: The vector kernel of moduli below 2^50, or None where the target has neither arithmetic for it.
+_emit_narrow = (
+    _emit_lift
+    if limb.IFMA_STRICT in target().paths
+    else _emit_lift_float
+    if limb.FLOAT_STRICT in target().paths
+    else None
+)
+VECTOR_LIFT = _emit_narrow is not None
+#: What the constants of `lift_vector` modulo q_2 are multiplied by.
+LIFT_RADIX = 1 << 52 if _emit_narrow is _emit_lift else 1
+
+
+def _emit_nothing(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """Stands where a kernel is never chosen."""
+
+
+_lift_narrow = kernel(6, 2, _emit_narrow or _emit_nothing)
 
 
 @entry
-def lift_ifma(row):
+def lift_vector(row):
     """x, out, records of q_0, q_1, q_2, constants, check, n"""
     _lift_narrow(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7])
 

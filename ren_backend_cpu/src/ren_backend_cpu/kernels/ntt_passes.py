@@ -6,8 +6,7 @@ node k's twiddle is psi^brv(k), so a table in node order serves every pass with 
 A radix-2^r pass runs r stages on 2^r vectors held in registers. The tail loads 64 consecutive elements as 8 vectors, runs three
 stages between the vectors, transposes the 8 x 8 matrix, and runs three more. It does not transpose back: hence the order of
 `ren.numtheory.roots.ntt_exponents`. Two blocks are interleaved to hide the latency of the multiply-add chain. Where a vector has four
-lanes the block does not fit the registers: each half of the tail runs as two sets of 8 vectors, with a copy of the block on the stack
-between them.
+lanes, a block on the stack takes the place of the registers between the two halves of the tail.
 """
 
 from __future__ import annotations
@@ -45,10 +44,23 @@ def _node_twiddles(ar: Butterfly, table: Value, node: Value, stages: int) -> lis
     return [[ar.twiddle(table, b.add(b.shl(node, i(s)), i(j))) for j in range(1 << s)] for s in range(stages)]
 
 
-def _rows(ar: Butterfly, base: Value, column: Value, h: Value, radix: int) -> list[Value]:
+def _columns(ar: Butterfly) -> int:
+    """Columns that a pass takes side by side: with vectors of four lanes, two, since one has too few butterflies at a time to hide their latency."""
+    return 2 if 1 < ar.lanes < 8 else 1
+
+
+def _steps(ar: Butterfly, h: Value) -> Value:
+    return ar.b.udiv(h, ar.em.i(ar.lanes * _columns(ar)))
+
+
+def _rows(ar: Butterfly, base: Value, step: Value, h: Value, radix: int) -> list[list[Value]]:
+    """Element indices of the rows of each column of a step."""
     b, i = ar.b, ar.em.i
-    j = b.add(base, b.mul(column, i(ar.lanes)))
-    return [b.add(j, b.mul(h, i(r))) for r in range(radix)]
+    columns = []
+    for c in range(_columns(ar)):
+        j = b.add(base, b.add(b.mul(step, i(ar.lanes * _columns(ar))), i(ar.lanes * c)))
+        columns.append([b.add(j, b.mul(h, i(r))) for r in range(radix)])
+    return columns
 
 
 def forward_first(ar: Butterfly, radix: int, table: Value, src: Value, dst: Value, n: Value) -> None:
@@ -57,14 +69,16 @@ def forward_first(ar: Butterfly, radix: int, table: Value, src: Value, dst: Valu
     stages = radix.bit_length() - 1
     h = b.lshr(n, em.i(stages))
     twiddles = _node_twiddles(ar, table, em.i(1), stages)
-    with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
-        index = _rows(ar, em.i(0), lp.index, h, radix)
-        v = [ar.enter(em.vload(src, x, I64, ar.lanes)) for x in index]
-        v = [ar.offset(x) if r < radix // 2 else x for r, x in enumerate(v)]
+    with em.loop(_steps(ar, h)) as lp:
+        columns = _rows(ar, em.i(0), lp.index, h, radix)
+        vectors = [[ar.enter(em.vload(src, x, I64, ar.lanes)) for x in index] for index in columns]
+        vectors = [[ar.offset(x) if r < radix // 2 else x for r, x in enumerate(v)] for v in vectors]
         for s in range(stages):
-            _forward_stage(ar, v, s, twiddles[s])
-        for x, value in zip(index, v, strict=True):
-            ar.store(value, dst, x)
+            for v in vectors:
+                _forward_stage(ar, v, s, twiddles[s])
+        for index, v in zip(columns, vectors, strict=True):
+            for x, value in zip(index, v, strict=True):
+                ar.store(value, dst, x)
 
 
 def forward_middle(
@@ -76,13 +90,15 @@ def forward_middle(
     with em.loop(blocks) as block:
         start = b.add(base, b.mul(block.index, b.mul(h, em.i(radix))))
         twiddles = _node_twiddles(ar, table, b.add(node, block.index), stages)
-        with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
-            index = _rows(ar, start, lp.index, h, radix)
-            v = [ar.load(dst, x) for x in index]
+        with em.loop(_steps(ar, h)) as lp:
+            columns = _rows(ar, start, lp.index, h, radix)
+            vectors = [[ar.load(dst, x) for x in index] for index in columns]
             for s in range(stages):
-                _forward_stage(ar, v, s, twiddles[s])
-            for x, value in zip(index, v, strict=True):
-                ar.store(value, dst, x)
+                for v in vectors:
+                    _forward_stage(ar, v, s, twiddles[s])
+            for index, v in zip(columns, vectors, strict=True):
+                for x, value in zip(index, v, strict=True):
+                    ar.store(value, dst, x)
 
 
 def inverse_middle(
@@ -94,13 +110,15 @@ def inverse_middle(
     with em.loop(blocks) as block:
         start = b.add(base, b.mul(block.index, b.mul(h, em.i(radix))))
         twiddles = _node_twiddles(ar, table, b.add(node, block.index), stages)
-        with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
-            index = _rows(ar, start, lp.index, h, radix)
-            v: list[Tracked] = [(ar.load(dst, x), ar.kept) for x in index]
+        with em.loop(_steps(ar, h)) as lp:
+            columns = _rows(ar, start, lp.index, h, radix)
+            vectors: list[list[Tracked]] = [[(ar.load(dst, x), ar.kept) for x in index] for index in columns]
             for s in reversed(range(stages)):
-                _inverse_stage(ar, v, s, twiddles[s])
-            for x, value in zip(index, v, strict=True):
-                ar.store(ar.settle(value), dst, x)
+                for v in vectors:
+                    _inverse_stage(ar, v, s, twiddles[s])
+            for index, v in zip(columns, vectors, strict=True):
+                for x, value in zip(index, v, strict=True):
+                    ar.store(ar.settle(value), dst, x)
 
 
 def inverse_last(ar: Butterfly, radix: int, table: Value, dst: Value, n: Value, scale: Value, centred: bool) -> None:
@@ -110,14 +128,17 @@ def inverse_last(ar: Butterfly, radix: int, table: Value, dst: Value, n: Value, 
     h = b.lshr(n, em.i(stages))
     twiddles = _node_twiddles(ar, table, em.i(1), stages)
     factors = ar.twiddle(scale, em.i(0)), ar.twiddle(scale, em.i(1))
-    with em.loop(b.udiv(h, em.i(ar.lanes))) as lp:
-        index = _rows(ar, em.i(0), lp.index, h, radix)
-        v: list[Tracked] = [(ar.load(dst, x), ar.kept) for x in index]
+    with em.loop(_steps(ar, h)) as lp:
+        columns = _rows(ar, em.i(0), lp.index, h, radix)
+        vectors: list[list[Tracked]] = [[(ar.load(dst, x), ar.kept) for x in index] for index in columns]
         for s in reversed(range(1, stages)):
-            _inverse_stage(ar, v, s, twiddles[s])
-        for r in range(radix // 2):
-            for k, words in zip((r, r + radix // 2), ar.inverse_last(v[r], v[r + radix // 2], *factors), strict=True):
-                em.vstore(ar.plus_half(words) if centred else words, dst, index[k], I64)
+            for v in vectors:
+                _inverse_stage(ar, v, s, twiddles[s])
+        for index, v in zip(columns, vectors, strict=True):
+            for r in range(radix // 2):
+                pair = r, r + radix // 2
+                for k, words in zip(pair, ar.inverse_last(v[pair[0]], v[pair[1]], *factors), strict=True):
+                    em.vstore(ar.plus_half(words) if centred else words, dst, index[k], I64)
 
 
 def forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
@@ -169,46 +190,52 @@ def inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Val
 
 def _narrow_forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
     em, b, i = ar.em, ar.b, ar.em.i
-    parts = 8 // ar.lanes
+    parts = range(8 // ar.lanes)
     kept = _stack_block(ar)
     with em.loop(blocks) as lp:
         block = b.add(first, lp.index)
         start, base = b.mul(block, i(ar.tail_words)), b.mul(block, i(64))
         _prefetch_table(ar, table, start)
-        for part in range(parts):  # columns
-            v = [ar.load(dst, b.add(base, i(8 * r + ar.lanes * part))) for r in range(8)]
-            for s in range(3):
+        vectors = [[ar.load(dst, b.add(base, i(8 * r + ar.lanes * part))) for r in range(8)] for part in parts]
+        for s in range(3):
+            for v in vectors:
                 _forward_stage(ar, v, s, _tail_scalars(ar, table, start, s))
+        for part, v in zip(parts, vectors, strict=True):
             for r in range(8):
                 ar.store(v[r], kept, i(8 * r + ar.lanes * part))
-        for part in range(parts):  # rows
-            v = _transposed_part(ar, kept, part)
-            for s in range(3):
+        vectors = [_transposed_part(ar, kept, part) for part in parts]
+        for s in range(3):
+            for part, v in zip(parts, vectors, strict=True):
                 _forward_stage(ar, v, s, ar.level(table, start, s, False, part))
+        for part, v in zip(parts, vectors, strict=True):
             for k in range(8):
                 em.vstore(ar.leave(v[k]), dst, b.add(base, i(8 * k + ar.lanes * part)), I64)
 
 
 def _narrow_inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value) -> None:
     em, b, i = ar.em, ar.b, ar.em.i
-    parts = 8 // ar.lanes
+    parts = range(8 // ar.lanes)
     kept = _stack_block(ar)
     with em.loop(blocks) as lp:
         block = b.add(first, lp.index)
         start, base = b.mul(block, i(ar.tail_words)), b.mul(block, i(64))
         _prefetch_table(ar, table, start)
         em.prefetch(src, b.add(base, i(64 * _INTERLEAVED * _AHEAD)), 64)
-        for part in range(parts):
+        vectors: list[list[Tracked]] = []
+        for part in parts:
             places = [b.add(base, i(8 * k + ar.lanes * part)) for k in range(8)]
-            t: list[Tracked] = [(ar.enter(em.vload(src, x, I64, ar.lanes)), 1) for x in places]
-            for s in (2, 1, 0):
-                _inverse_stage(ar, t, s, ar.level(table, start, s, True, part))
-            _store_transposed_part(ar, [ar.settle(x) for x in t], kept, part)
-        for part in range(parts):
-            t = [(ar.load(kept, i(8 * r + ar.lanes * part)), ar.kept) for r in range(8)]
-            for s in (2, 1, 0):
-                _inverse_stage(ar, t, s, _tail_scalars(ar, table, start, s))
-            for r, value in enumerate(t):
+            vectors.append([(ar.enter(em.vload(src, x, I64, ar.lanes)), 1) for x in places])
+        for s in (2, 1, 0):
+            for part, v in zip(parts, vectors, strict=True):
+                _inverse_stage(ar, v, s, ar.level(table, start, s, True, part))
+        for part, v in zip(parts, vectors, strict=True):
+            _store_transposed_part(ar, [ar.settle(x) for x in v], kept, part)
+        vectors = [[(ar.load(kept, i(8 * r + ar.lanes * part)), ar.kept) for r in range(8)] for part in parts]
+        for s in (2, 1, 0):
+            for v in vectors:
+                _inverse_stage(ar, v, s, _tail_scalars(ar, table, start, s))
+        for part, v in zip(parts, vectors, strict=True):
+            for r, value in enumerate(v):
                 ar.store(ar.settle(value), dst, b.add(base, i(8 * r + ar.lanes * part)))
 
 

@@ -13,12 +13,15 @@ Rows of arguments: see the lowering functions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
+from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb
-from ren_backend_cpu.kernels.arith import IfmaOps
+from ren_backend_cpu.kernels.arith import FloatOps, IfmaOps
 from ren_backend_cpu.kernels.chacha import GROUP_WORDS, LANES, key_stream, stream_words
 from ren_backend_cpu.kernels.emit import I64, Em, Value, const, kernel, load, mulhi, uload, ustore, vt
 from ren_backend_cpu.kernels.jit import compiled, entry
@@ -35,30 +38,54 @@ TREE_THRESHOLDS = 31
 def _emit_uniform(em: Em, pointers: list[Value], integers: list[Value]) -> None:
     """Words modulo q; the word at `refused` is set to 1 if some word lies above the largest multiple of q.
 
-    Range note: 2^12 < q < 2^50. The quotient from the word's upper bits is at most 2 too small, so the remainder is below 3q.
+    Range note: 2^12 < q < 2^50. 52-bit path: the quotient from the word's upper bits is at most 2 too small, so the remainder is below 3q.
+    Float path: the halves of a word are below 2^32, the upper one times 2^32 mod q has a quotient below 2^32.
     """
     out, seed, record, refused = pointers
     stream, groups = integers
     b = em.b
-    ops = IfmaOps(em, record)
     words = vt(I64, LANES // 2)
     inverse, q = em.word(record, limb.INV64), em.word(record, limb.Q)
-    limit = em.splat(b.mul(inverse, q), LANES // 2)
-    largest = cgutils.alloca_once_value(b, const(words, 0))
+    # Words with the upper bit flipped are ordered as signed ones, which every target compares and some have no other maximum for.
+    flip = const(words, 1 << 63)
+    limit = b.xor(em.splat(b.mul(inverse, q), LANES // 2), flip)
+    largest = cgutils.alloca_once_value(b, flip)
     seen: list[Value] = [None]
+    reduce_word = _word_reducer(em, record)
 
     def consume(w: int, x: Value, i: Value) -> None:
-        seen[0] = em.umax(b.load(largest, typ=words) if w == 0 else seen[0], x)
+        seen[0] = em.smax(b.load(largest, typ=words) if w == 0 else seen[0], b.xor(x, flip))
         if w == 15:
             b.store(seen[0], largest)
-        e = ops.hi(ops.zero(), b.lshr(x, ops.right), ops.mu)
-        r = b.and_(ops.lo(x, e, ops.nq), ops.mask)
-        em.vstore(ops.csub(ops.csub(r, ops.q2), ops.q), out, i, I64)
+        em.vstore(reduce_word(x), out, i, I64)
 
     key_stream(em, seed, [stream, em.i(0), em.i(UNIFORM_TAG)], em.i(0), groups, consume)
-    over = b.icmp_unsigned(">=", b.load(largest, typ=words), limit)
-    lanes = b.bitcast(over, ir.IntType(LANES // 2))
-    em.vstore(b.zext(b.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 0)), I64), refused, em.i(0), I64)
+    lanes = b.icmp_signed(">=", b.load(largest, typ=words), limit)
+    bits = b.bitcast(lanes, ir.IntType(LANES // 2))
+    em.vstore(b.zext(b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)), I64), refused, em.i(0), I64)
+
+
+def _word_reducer(em: Em, record: Value) -> Callable[[Value], Value]:
+    """What takes words (of 64 bits) to residues, in the vector arithmetic that the target has."""
+    b = em.b
+    if limb.IFMA_STRICT in target().paths:
+        ifma = IfmaOps(em, record)
+
+        def by_words(x: Value) -> Value:
+            e = ifma.hi(ifma.zero(), b.lshr(x, ifma.right), ifma.mu)
+            r = b.and_(ifma.lo(x, e, ifma.nq), ifma.mask)
+            return ifma.csub(ifma.csub(r, ifma.q2), ifma.q)
+
+        return by_words
+    ops = FloatOps(em, record)
+    half, low = const(ops.ity, 32), const(ops.ity, (1 << 32) - 1)
+    upper = ops.constant(ops.near(const(ops.ty, 2.0**32)))
+
+    def by_doubles(x: Value) -> Value:
+        high = ops.scale(ops.from_words(b.lshr(x, half)), upper)
+        return ops.to_words(ops.add(high, ops.from_words(b.and_(x, low))))
+
+    return by_doubles
 
 
 def _emit_ternary(em: Em, pointers: list[Value], integers: list[Value]) -> None:
@@ -164,7 +191,15 @@ def _emit_spread(em: Em, pointers: list[Value], integers: list[Value]) -> None:
             em.vstore(b.add(v, b.and_(modulus, b.ashr(v, const(v.type, 63)))), out, i, I64)
 
 
-_uniform_ifma = kernel(4, 2, _emit_uniform)
+#: Whether uniform words are reduced in vectors; decided here so that nothing is emitted that the target lacks.
+VECTOR_UNIFORM = bool({limb.IFMA_STRICT, limb.FLOAT_STRICT} & target().paths)
+
+
+def _emit_nothing(em: Em, pointers: list[Value], integers: list[Value]) -> None:
+    """Stands where a kernel is never chosen."""
+
+
+_uniform_vector = kernel(4, 2, _emit_uniform if VECTOR_UNIFORM else _emit_nothing)
 _ternary = kernel(2, 2, _emit_ternary)
 _gaussian_tree = kernel(3, 2, _emit_gaussian_tree)
 _gaussian_scan = kernel(2, 2, _emit_gaussian_scan)
@@ -236,13 +271,13 @@ def sample_uniform(row):
 
 
 @entry
-def sample_uniform_ifma(row):
+def sample_uniform_vector(row):
     """seed, out, ring, n, stream, and first and last limb, scratch; n >= 128"""
     seed, out, ring, n, stream, scratch = row[0], row[1], row[2], row[3], row[4], row[7]
     for j in range(row[5], row[6]):
         record, target = load(ring, j), out + 8 * j * n
         if np.int64(1 << 12) < load(record, limb.Q) < np.int64(1 << 50):
-            _uniform_ifma(target, seed, record, scratch, stream + j, n // GROUP_WORDS)
+            _uniform_vector(target, seed, record, scratch, stream + j, n // GROUP_WORDS)
             if load(scratch, 0) != 0:
                 _redraw(target, seed, record, stream + j, n, scratch)
         else:
