@@ -36,7 +36,8 @@ def test_many_limbs(n: int, limbs: int, width: int, mode: str, agree) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    ("n", "limbs", "width"), [(128, 8, 50), (128, 9, 50), (128, 63, 46), (128, 16, 61), (128, 17, 61), (8, 33, 61)]
+    ("n", "limbs", "width"),
+    [(128, 4, 50), (128, 5, 50), (128, 8, 50), (128, 9, 50), (128, 63, 46), (128, 16, 61), (128, 17, 61), (8, 33, 61)],
 )
 def test_largest_sums(n: int, limbs: int, width: int, mode: str, agree) -> None:
     """Every term at its largest, with as many terms as one sum may hold without a reduction in between, and one more."""

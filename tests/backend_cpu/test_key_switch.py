@@ -61,7 +61,7 @@ def test_many_digits_and_wide_digits(limbs: int, special: int, alpha: int, domai
 
 
 @pytest.mark.parametrize("width", [20, 46, 47, 50, 61])
-@pytest.mark.parametrize("digits", [1, 2, 7, 8, 9, 14, 15, 22])
+@pytest.mark.parametrize("digits", [1, 2, 4, 5, 7, 8, 9, 14, 15, 22])
 def test_largest_products(digits: int, width: int, agree) -> None:
     """Every product at its largest, around the numbers of digits at which sums are reduced in between."""
     n = 128

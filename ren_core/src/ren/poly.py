@@ -178,8 +178,14 @@ class Poly:
             raise InvalidCoefficientsError(
                 "from_float takes finite, integer-valued doubles", subject="values", hint="Round first"
             )
-        words = np.zeros(ring.n + 1, np.uint64)
-        words[: ring.n] = floats.view(np.uint64)
+        return cls.from_integers(floats, ring, device)
+
+    @classmethod
+    def from_integers(cls, values: NDArray[np.float64], ring: RingSpec, device: str | None = None) -> Poly:
+        """`from_float` without its checks, for values that are n finite, integer-valued doubles by construction."""
+        words = np.empty(ring.n + 1, np.uint64)
+        words[: ring.n] = values.view(np.uint64)
+        words[ring.n] = 0
         given = leaf(words, ring, _COEFF, device, Kind.FLOAT)
         return cls._of(Node(Op.FROM_FLOAT, (given,), (), given.ring, _COEFF, given.device))
 
@@ -395,9 +401,10 @@ class Poly:
             at: Any = slice(None) if x.domain is _NTT else slice(0, 1)
             rows[:, at] = np.array(x.params, np.uint64)[:, None]
             return rows
-        return self._buffer().to_host().reshape(x.ring.limbs, x.ring.n)
+        return self.buffer().to_host().reshape(x.ring.limbs, x.ring.n)
 
-    def _buffer(self) -> Buffer:
+    def buffer(self) -> Buffer:
+        """The memory that holds the value, computed if it was not."""
         capture.refuse_realize()
         _realize_nodes((self._node,))
         buffer = self._node.realized

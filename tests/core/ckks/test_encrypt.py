@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ren.errors import CapacityError, DecryptionError, EncodingError, ImaginaryPartWarning, UnsupportedOperandError
+from ren.poly import Poly
 from ren.schemes import ckks
 from ren.schemes.ckks.scale import Scale
 
@@ -60,6 +61,17 @@ def test_a_message_must_fit_its_level(lab: Any) -> None:
     with pytest.raises(CapacityError, match=r"values\[0\]"):
         ckks.encode([1e4], msg_bound=1e4, level=6)
     assert ckks.encode([1e4], msg_bound=1e4, level=5).level == 5
+
+
+def test_what_decryption_lifted_is_not_lifted_again(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = ckks.decrypt(ckks.encrypt(ckks.encode([0.5, 0.25])))
+    again = ckks.Plaintext(plain.poly, plain.level, plain.scale, plain.slots, plain.bound, True, plain.params_id)
+    expected = ckks.decode(again)  # lifts
+    monkeypatch.setattr(Poly, "lift", None)
+    np.testing.assert_array_equal(ckks.decode(plain), expected)
+    np.testing.assert_array_equal(ckks.decode(plain), expected)  # decoding leaves it as it was
+    with pytest.raises(TypeError):
+        ckks.decode(again)
 
 
 def test_decoding(lab: Any) -> None:

@@ -299,7 +299,7 @@ class FloatLazy(Butterfly):
 
     Range note: q < 2^47. With |y| <= B q the quotient y (w/q) is below B q / 2 and off by at most B q 2^-53 before it is rounded; the
     remainder is exact. Forward: |values| <= (1 + 0.75 log2 n) q < 2^51, so B <= 14 and a product is below 0.72 q.
-    Inverse: pairs stay below 32 q < 2^52, products below q.
+    Inverse: pairs stay below 32 q < 2^52; w/q and the product with it each round by less than 1/4, so products are below q, strictly.
     """
 
     lanes = FLOAT_LANES
@@ -318,8 +318,12 @@ class FloatLazy(Butterfly):
         return self.b.fsub(self.b.bitcast(bits, self.ty), const(self.ty, 4503599627370496.0))
 
     def leave(self, v: Value) -> Value:
+        return self.canonical(self.near(v))
+
+    def canonical(self, v: Value) -> Value:
+        """|v| < q to canonical residues."""
         b = self.b
-        shifted = b.fadd(self.near(v), const(self.ty, 6755399441055744.0))
+        shifted = b.fadd(v, const(self.ty, 6755399441055744.0))
         u = b.sub(b.bitcast(shifted, self.ity), const(self.ity, 0x4338000000000000))
         return self.em.plus_if_negative(u, self.em.splat_word(self.record, limb.Q, self.lanes))
 
@@ -361,7 +365,7 @@ class FloatLazy(Butterfly):
         x, y = self._pair(x, y)
         s = self.product(self.b.fadd(x[0], y[0]), sum_factor)
         d = self.product(self.b.fsub(x[0], y[0]), difference_factor)
-        return self.leave(s), self.leave(d)
+        return self.canonical(s), self.canonical(d)
 
 
 class FloatStrict(FloatLazy):

@@ -68,7 +68,7 @@ def _unroll(ops: Pointwise) -> int:
 def dot2(ops: Pointwise, a: Value, b: Value, c: Value, d: Value) -> Value:
     """a b + c d. With 52-bit words two products fit one reduction."""
     if not isinstance(ops, IfmaOps):
-        return ops.add(ops.mul(a, b), ops.mul(c, d))
+        return ops.mul_add(a, b, ops.mul(c, d))
     lo, hi = ops.mac(ops.mac(ops.accumulator(), a, b), c, d)
     hi = ops.b.add(hi, ops.b.lshr(lo, ops.shift52))
     return ops.barrett(hi, ops.b.and_(lo, ops.mask))

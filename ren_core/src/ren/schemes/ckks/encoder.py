@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ren.errors import CapacityError, DecryptionError, EncodingError
-from ren.schemes.ckks.message import Message, as_message, integer, largest_modulus
+from ren.schemes.ckks.message import Message, checked_message, integer
 from ren.schemes.ckks.scale import Scale
 
 #: Decryption accepts coefficients up to modulus / 4: half of the range is kept as a guard that tells overflow from a message.
@@ -114,9 +114,16 @@ def encode_to_integers(
     Raises EncodingError and TypeError as `as_message` does; CapacityError when a value exceeds `capacity(modulus, scale)`.
     """
     slots = check_extent(slots, n)
-    message = as_message(values, slots=slots, msg_bound=msg_bound)
+    message, largest = checked_message(values, slots=slots, msg_bound=msg_bound)
+    return encode_message(message, largest, scale, n=n, modulus=modulus, slots=slots)
+
+
+def encode_message(
+    message: Message, largest: float, scale: Scale, *, n: int, modulus: int | None, slots: int
+) -> NDArray[np.float64]:
+    """See `encode_to_integers`, for what `checked_message` gives."""
     factor = float(scale)
-    _require_capacity(message, scale, modulus)
+    _require_capacity(message, largest, scale, modulus)
     integers = np.zeros(n) if slots < n // 2 else np.empty(n)
     stride = n // 2 // slots
     place = _place_real if message.dtype == np.float64 else _place_complex
@@ -191,14 +198,16 @@ class Liftable(Protocol):
     def to_centered_list(self) -> list[int]: ...
 
 
-def decode_poly(poly: Liftable, scale: Scale, *, slots: int | None = None) -> NDArray[np.complex128]:
-    """The slots of a decrypted polynomial.
+def decode_poly(
+    poly: Liftable, scale: Scale, *, slots: int | None = None, lifted: tuple[NDArray[np.float64], int] | None = None
+) -> NDArray[np.complex128]:
+    """The slots of a decrypted polynomial. lifted: what `poly.lift()` gives, where it is known.
 
     Two limbs hold every sound message, so `lift` reads those and checks with a third; when that fails, all limbs are read exactly. Raises DecryptionError when
     a coefficient exceeds a quarter of the modulus: the message overflowed, or the noise drowned it.
     """
-    lifted, misfit = poly.lift()
-    return decode_lifted(lifted, misfit, poly.ring.moduli, scale, exact=poly.to_centered_list, slots=slots)
+    coefficients, misfit = poly.lift() if lifted is None else lifted
+    return decode_lifted(coefficients, misfit, poly.ring.moduli, scale, exact=poly.to_centered_list, slots=slots)
 
 
 def decode_lifted(
@@ -249,11 +258,11 @@ def check_extent(slots: int | None, n: int) -> int:
     return count
 
 
-def _require_capacity(message: NDArray[Any], scale: Scale, modulus: int | None) -> None:
+def _require_capacity(message: NDArray[Any], largest: float, scale: Scale, modulus: int | None) -> None:
     limit = _LARGEST_COEFFICIENT / float(scale)
     if modulus is not None:
         limit = min(limit, capacity(modulus, scale))
-    if largest_modulus(message) <= limit:
+    if largest <= limit:
         return
     moduli = np.abs(message)
     i = int(np.argmax(moduli))

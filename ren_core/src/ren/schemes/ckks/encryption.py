@@ -66,13 +66,13 @@ def decrypt(secret: SecretKey, b: Poly, a: Poly, c: Poly | None = None) -> tuple
     """
     kept = min(CHECKED_LIMBS, b.ring.limbs)
     m = _open(secret, b, a, c, kept)
-    lifted, misfit = m.lift()
+    lifted, misfit = m.lift()  # one schedule for both
     if misfit and kept < b.ring.limbs:
-        m = _open(secret, b, a, c, b.ring.limbs)
+        m = _open(secret, b, a, c, b.ring.limbs).realize()
     return m, lifted, misfit
 
 
 def _open(secret: SecretKey, b: Poly, a: Poly, c: Poly | None, limbs: int) -> Poly:
     s = secret.reveal().limbs(0, limbs)
     inner = a.limbs(0, limbs) if c is None else a.limbs(0, limbs) + c.limbs(0, limbs) * s
-    return (b.limbs(0, limbs) + inner * s).intt().realize()
+    return (b.limbs(0, limbs) + inner * s).intt()

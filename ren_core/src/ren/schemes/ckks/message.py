@@ -27,6 +27,11 @@ def as_message(values: Any, *, slots: int, msg_bound: float | None = None) -> Me
     Raises EncodingError (a ValueError) naming the first index and the value for NaN, infinity, or modulus above `msg_bound`; for empty input, more than
     `slots` elements, or more than one dimension, naming the lengths. Raises TypeError for strings, generators, sets, scalars and non-numeric elements.
     """
+    return checked_message(values, slots=slots, msg_bound=msg_bound)[0]
+
+
+def checked_message(values: Any, *, slots: int, msg_bound: float | None = None) -> tuple[Message, float]:
+    """See `as_message`: the vector, and the largest modulus of its elements."""
     array = _to_array(values)
     if array.ndim != 1:
         raise EncodingError(
@@ -50,8 +55,7 @@ def as_message(values: Any, *, slots: int, msg_bound: float | None = None) -> Me
             subject="msg_bound",
             hint="It bounds the modulus of every value, e.g. msg_bound=1.0",
         )
-    _check_values(array, math.inf if msg_bound is None else float(msg_bound))
-    return array
+    return array, _check_values(array, math.inf if msg_bound is None else float(msg_bound))
 
 
 def integer(value: Any) -> int | None:
@@ -136,13 +140,14 @@ def _from_objects(values: NDArray[Any]) -> NDArray[Any]:
     return np.array(converted).reshape(values.shape)
 
 
-def _check_values(message: Message, asked: float) -> None:
+def _check_values(message: Message, asked: float) -> float:
+    """The largest modulus. Raises EncodingError for NaN, infinity, and moduli above `asked`."""
     bound = asked
     if message.dtype.kind == "c":
         bound *= _MODULUS_SLACK
     largest = largest_modulus(message)
     if math.isfinite(largest) and largest <= bound:
-        return
+        return largest
     finite = np.isfinite(message)
     if not finite.all():
         i = int(np.argmin(finite))

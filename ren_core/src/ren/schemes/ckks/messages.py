@@ -24,9 +24,9 @@ from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
 from ren.schemes.ckks.bounds import user_stacklevel, warn_transparent
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
-from ren.schemes.ckks.encoder import check_extent, decode_lifted, decode_poly, encode_to_integers
+from ren.schemes.ckks.encoder import check_extent, decode_lifted, decode_poly, encode_message
 from ren.schemes.ckks.keys import PublicKey, SecretKey
-from ren.schemes.ckks.message import as_message, integer, largest_modulus
+from ren.schemes.ckks.message import checked_message, integer
 from ren.schemes.ckks.plaintext import Plaintext, as_number
 from ren.schemes.ckks.scale import Scale
 
@@ -63,19 +63,18 @@ def _encode(
 ) -> Plaintext:
     params = engine.params
     extent = check_extent(slots, params.n)
-    message = as_message(values, slots=extent, msg_bound=msg_bound)
+    message, largest = checked_message(values, slots=extent, msg_bound=msg_bound)
     ring = params.ring_at(level)
-    integers = encode_to_integers(message, scale, n=params.n, modulus=ring.modulus, slots=extent)
+    integers = encode_message(message, largest, scale, n=params.n, modulus=ring.modulus, slots=extent)
     bound = engine.bounds.limit(level, scale) if msg_bound is None else float(msg_bound)
     return _plaintext(engine, integers, level, scale, extent, bound, message.dtype.kind != "c")
 
 
 def encode_operand(engine: PublicEngine, values: Any, level: int, scale: Scale, slots: int) -> Plaintext:
     """Public numbers that meet a ciphertext, encoded for its level; their bound is their largest modulus."""
-    message = as_message(values, slots=slots)
-    largest = largest_modulus(message)
-    integers = encode_to_integers(
-        message, scale, n=engine.params.n, modulus=engine.params.ring_at(level).modulus, slots=slots
+    message, largest = checked_message(values, slots=slots)
+    integers = encode_message(
+        message, largest, scale, n=engine.params.n, modulus=engine.params.ring_at(level).modulus, slots=slots
     )
     return _plaintext(engine, integers, level, scale, slots, largest, message.dtype.kind != "c")
 
@@ -109,7 +108,7 @@ def _plaintext(
 ) -> Plaintext:
     # Inside a captured function it becomes a constant of the plan; what is encoded elsewhere must be passed to be seen by one.
     with outside_capture() if current() is not None else contextlib.nullcontext():
-        poly = Poly.from_float(integers, engine.params.ring_at(level), engine.device).ntt().realize()
+        poly = Poly.from_integers(integers, engine.params.ring_at(level), engine.device).ntt().realize()
     return Plaintext(poly, level, scale, slots, bound, is_real, engine.params.fingerprint)
 
 
@@ -157,7 +156,7 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
             hint="Use ckks.mod_drop and the other operations on whole ciphertexts",
         )
     x.realize()
-    if not x.a.limbs(0, 1).residues().any():
+    if _is_zero(x.a):
         warn_transparent("decrypt")
     poly, lifted, misfit = encryption.decrypt(secret, x.b, x.a, x.c if isinstance(x, CiphertextProduct) else None)
     if (
@@ -165,7 +164,16 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     ):  # otherwise the third limb has shown that every coefficient is sound
         decode_lifted(lifted, misfit, poly.ring.moduli, x.scale, exact=poly.to_centered_list, slots=x.slots)
     level = engine.params.levels + 1 - poly.ring.limbs
-    return Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
+    lifted.flags.writeable = False  # shared by everything that decodes this plaintext
+    return Plaintext(
+        poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint, lifted=(lifted, misfit)
+    )
+
+
+def _is_zero(poly: Poly) -> bool:
+    """Whether the first limb of a realized polynomial is zero everywhere. Any other shows it in its first few words already."""
+    start = poly.buffer().view(0, min(64, poly.ring.n)).to_host()
+    return not start.any() and not poly.limbs(0, 1).residues().any()
 
 
 def decode(
@@ -197,7 +205,7 @@ def decode(
         return np.full(count, plaintext.value)
     engine.require_params(plaintext.params_id, "decode")
     poly = plaintext.poly
-    values = decode_poly(poly, plaintext.scale, slots=slots)[:count]
+    values = decode_poly(poly, plaintext.scale, slots=slots, lifted=plaintext.lifted)[:count]
     if not (plaintext.is_real if is_real is None else is_real):
         return values
     real, imaginary = float(np.abs(values.real).max()), float(np.abs(values.imag).max())
