@@ -6,6 +6,7 @@ import contextlib
 import math
 import warnings
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 #: An imaginary part above this, relative to the real part (or to 1), is no noise of a usable result.
 _IMAGINARY_TOLERANCE = 2.0**-6
+
+#: What `Poly.lift` gives for plaintexts that decryption has lifted already. Not a field: fields are part of the plan key of a jitted function.
+_lifted: WeakKeyDictionary[Plaintext, tuple[NDArray[np.float64], int]] = WeakKeyDictionary()
 
 
 def encode(
@@ -165,9 +169,9 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
         decode_lifted(lifted, misfit, poly.ring.moduli, x.scale, exact=poly.to_centered_list, slots=x.slots)
     level = engine.params.levels + 1 - poly.ring.limbs
     lifted.flags.writeable = False  # shared by everything that decodes this plaintext
-    return Plaintext(
-        poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint, lifted=(lifted, misfit)
-    )
+    plaintext = Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
+    _lifted[plaintext] = lifted, misfit
+    return plaintext
 
 
 def _is_zero(poly: Poly) -> bool:
@@ -205,7 +209,7 @@ def decode(
         return np.full(count, plaintext.value)
     engine.require_params(plaintext.params_id, "decode")
     poly = plaintext.poly
-    values = decode_poly(poly, plaintext.scale, slots=slots, lifted=plaintext.lifted)[:count]
+    values = decode_poly(poly, plaintext.scale, slots=slots, lifted=_lifted.get(plaintext))[:count]
     if not (plaintext.is_real if is_real is None else is_real):
         return values
     real, imaginary = float(np.abs(values.real).max()), float(np.abs(values.imag).max())

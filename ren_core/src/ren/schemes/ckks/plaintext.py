@@ -8,9 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ren.engine.deferred import Deferred, deferred_call
 from ren.errors import EncodingError, UnsupportedOperandError
 from ren.poly import Poly
@@ -41,8 +38,6 @@ class Plaintext:
     is_real: bool = True
     params_id: str = ""
     value: Any = None
-    #: What lifting `poly` gives (`Poly.lift`), where decryption has computed it already, for decoding.
-    lifted: tuple[NDArray[np.float64], int] | None = None
 
     @staticmethod
     def const(value: Number) -> Plaintext:
