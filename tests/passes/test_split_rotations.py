@@ -11,7 +11,7 @@ from ren import jit
 from ren.program import PassPipeline, Program, Workspace, encrypted, message, types
 from ren.program.edit import block_ops
 from ren.testing.program_kit import ProgramBuilder, decoded, workspace_for
-from ren_passes.analysis.rotation_steps import baby_width
+from ren_passes.analysis.rotation_steps import Split, best_split
 from ren_passes.split_rotations import SplitRotationsPass
 
 S = 64
@@ -139,7 +139,14 @@ def test_counters_of_the_pass_alone() -> None:
     assert again.program.to_text() == result.program.to_text()
 
 
-def test_widths() -> None:
-    assert [baby_width(range(n)) for n in (1, 2, 8, 12, 16, 64)] == [None, None, None, 4, 8, 16]
-    assert baby_width(range(0, 64 * 16, 64)) == 512
-    assert baby_width([0, 1, 100, 1000, 10000]) is None
+def test_splits() -> None:
+    found = [best_split(range(n)) for n in (1, 2, 8, 12, 16, 64)]
+    assert found == [None, None, None, Split(4, 0), Split(8, 0), Split(16, 0)]
+    assert best_split(range(0, 64 * 16, 64)) == Split(512, 0)
+    assert best_split(range(-5, 11)) == Split(8, -5)
+    assert best_split([0, 1, 100, 1000, 10000]) is None
+    for step in range(-40, 40):
+        giant, baby = Split(8, -5).of(step)
+        assert giant + baby == step
+        assert giant % 8 == 0
+        assert -5 <= baby < 3

@@ -14,7 +14,7 @@ from ren.program.types import EncryptedType, MessageType
 from xdsl.ir import Block, Operation, SSAValue
 
 from ren_passes.analysis.constants import number_of
-from ren_passes.analysis.rotation_steps import baby_width
+from ren_passes.analysis.rotation_steps import Split, best_split
 from ren_passes.expansions.emit import Emit, layout_of
 from ren_passes.work import Work, blocks
 
@@ -65,10 +65,10 @@ def _split_block(block: Block, work: Work, model: CostModel | None) -> None:
                 others.append(value)
             else:
                 by_source.setdefault(term.source, []).append(term)
-        widths = {source: baby_width((t.step for t in found), model) for source, found in by_source.items()}
+        splits = {source: best_split((t.step for t in found), model) for source, found in by_source.items()}
         work.matched += sum(map(len, by_source.values()))
-        if any(widths.values()):
-            _rewrite(op, inner, by_source, widths, others, work)
+        if any(splits.values()):
+            _rewrite(op, inner, by_source, splits, others, work)
 
 
 def _is_inner(op: Operation) -> bool:
@@ -124,18 +124,18 @@ def _rewrite(
     op: Operation,
     inner: list[Operation],
     by_source: dict[SSAValue, list[_Term]],
-    widths: dict[SSAValue, int | None],
+    splits: dict[SSAValue, Split | None],
     others: list[SSAValue],
     work: Work,
 ) -> None:
     emit = Emit(work.edit, op)
     summands = list(others)
     for source, terms in by_source.items():
-        width = widths[source]
-        if width is None:
+        split = splits[source]
+        if split is None:
             summands += [t.value for t in terms]
         else:
-            summands += _two_steps(emit, source, terms, width)
+            summands += _two_steps(emit, source, terms, split)
             work.transformed += len(terms)
     total = summands[0]
     for value in summands[1:]:
@@ -144,7 +144,7 @@ def _rewrite(
     for old in inner:
         work.edit.erase(old)
     for source, terms in by_source.items():
-        if widths[source] is not None:
+        if splits[source] is not None:
             for term in terms:
                 _drop(term.value, source, work)
 
@@ -161,13 +161,12 @@ def _drop(value: SSAValue, source: SSAValue, work: Work) -> None:
             work.edit.erase(rotation)
 
 
-def _two_steps(emit: Emit, source: SSAValue, terms: list[_Term], width: int) -> list[SSAValue]:
+def _two_steps(emit: Emit, source: SSAValue, terms: list[_Term], split: Split) -> list[SSAValue]:
     """One summand for each giant step."""
     babies: dict[int, SSAValue] = {}
     sums: dict[int, SSAValue] = {}
     for term in terms:
-        baby = term.step % width
-        giant = term.step - baby
+        giant, baby = split.of(term.step)
         if baby not in babies:
             babies[baby] = emit.rotate(source, baby)
         factor = term.factor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ren.program.cost_model import CostModel
 
@@ -30,20 +31,35 @@ def _predicted(model: CostModel) -> Callable[[int, int], float]:
     return time
 
 
-def baby_width(steps: Iterable[int], model: CostModel | None = None) -> int | None:
-    """The power of two w for which writing each step as g + b, b = step mod w, takes the least time: the value is rotated by each b once, sums of equal g by
-    g once. None where one hoisted group is about as fast. model: predicts times for given parameters on this machine; without one they follow from the figures above.
+class Split(NamedTuple):
+    """Steps as g + b with b in offset .. offset + width - 1 and g a multiple of width."""
 
-    Source: Halevi, Shoup, "Faster homomorphic linear transformations in HElib", ia.cr/2018/244, sections 4 and 5.
+    width: int
+    offset: int
+
+    def of(self, step: int) -> tuple[int, int]:
+        """(g, b) of a step."""
+        baby = (step - self.offset) % self.width + self.offset
+        return step - baby, baby
+
+    def counts(self, steps: Iterable[int]) -> tuple[int, int]:
+        """(rotations by some b, rotations by some g)."""
+        pairs = [self.of(s) for s in steps]
+        return len({b for _, b in pairs} - {0}), len({g for g, _ in pairs} - {0})
+
+
+def best_split(steps: Iterable[int], model: CostModel | None = None) -> Split | None:
+    """The split that takes the least time: the value is rotated by each b once, sums of equal g by g once. None where one hoisted group is about as fast.
+
+    Widths are powers of two; offsets are 0 and the first step. model: predicts times for given parameters on this machine; without one they follow from the
+    figures above. Source: Halevi, Shoup, "Faster homomorphic linear transformations in HElib", ia.cr/2018/244, sections 4 and 5.
     """
     wanted = set(steps)
-    time_of = _time if model is None else _predicted(model)
-    one_group = time_of(len(wanted - {0}), 0)
-    best, width = one_group, None
-    w, span = 2, max(wanted, default=0) - min(wanted, default=0)
-    while w <= span:
-        time = time_of(len({s % w for s in wanted} - {0}), len({s - s % w for s in wanted} - {0}))
-        if time < best:
-            best, width = time, w
-        w *= 2
-    return width if width is not None and best <= (1 - WORTH) * one_group else None
+    if len(wanted) < 4:
+        return None
+    time = _time if model is None else _predicted(model)
+    first, span = min(wanted), max(wanted) - min(wanted)
+    splits = [Split(1 << i, offset) for i in range(1, span.bit_length()) for offset in (0, first)]
+    best = min(splits, key=lambda s: time(*s.counts(wanted)), default=None)
+    limit = (1 - WORTH) * time(len(wanted - {0}), 0)
+    return best if best is not None and time(*best.counts(wanted)) <= limit else None

@@ -9,7 +9,7 @@ from ren.program.types import MessageType
 from xdsl.ir import SSAValue
 
 from ren_passes.analysis.constants import number_of
-from ren_passes.analysis.rotation_steps import baby_width
+from ren_passes.analysis.rotation_steps import best_split
 from ren_passes.expansions.emit import Emit, layout_of
 from ren_passes.expansions.reductions import total
 
@@ -45,7 +45,7 @@ def divide(emit: Emit, x: SSAValue, divisor: SSAValue) -> SSAValue:
 
 def matmul(emit: Emit, x: SSAValue, matrix: SSAValue, form: str, model: CostModel | None = None) -> SSAValue:
     """The product of a vector with a public matrix, by generalised diagonals (Halevi, Shoup, "Algorithms in HElib", 2014, section 4.3):
-    output j is the sum over i of W[j, j - i] * x[j - i]. model: as for `baby_width`. Raises LayoutError where shapes are not known."""
+    output j is the sum over i of W[j, j - i] * x[j - i]. model: as for `best_split`. Raises LayoutError where shapes are not known."""
     layout = layout_of(x)
     shape = matrix.type.data.shape if isinstance(matrix.type, MessageType) else None
     if layout is None or layout.shape is None or shape is None:
@@ -60,18 +60,19 @@ def matmul(emit: Emit, x: SSAValue, matrix: SSAValue, form: str, model: CostMode
     whole = emit.relayout(x, Layout((frame,), frame))
     common = {"rows": outputs, "columns": inputs, "frame": frame, "form": form}
     indices = sorted({i % frame for i in range(-(inputs - 1), outputs)})
-    summed = _two_steps(emit, whole, matrix, indices, baby_width(indices, model) or 1 << 30, common)
+    summed = _two_steps(emit, whole, matrix, indices, best_split(indices, model), common)
     result = Layout((outputs,), frame, Padding.NONE if frame == outputs else Padding.ZERO)
     return emit.relayout(summed, result)
 
 
 def _two_steps(
-    emit: Emit, x: SSAValue, matrix: SSAValue, indices: list[int], width: int, common: dict[str, object]
+    emit: Emit, x: SSAValue, matrix: SSAValue, indices: list[int], split: Split | None, common: dict[str, object]
 ) -> SSAValue:
     """Sum over i = g + b of roll(diagonal(i) rolled by -g * roll(x, b), g): baby steps b are shared by all giant steps g."""
     groups: dict[int, list[int]] = {}
     for index in indices:
-        groups.setdefault(index - index % width, []).append(index % width)
+        giant, baby = (0, index) if split is None else split.of(index)
+        groups.setdefault(giant, []).append(baby)
     babies = {b: emit.rotate(x, b) for b in sorted({b for group in groups.values() for b in group})}
     summed: SSAValue | None = None
     for giant, steps in groups.items():
