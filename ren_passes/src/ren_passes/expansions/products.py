@@ -9,7 +9,7 @@ from ren.program.types import MessageType
 from xdsl.ir import SSAValue
 
 from ren_passes.analysis.constants import number_of
-from ren_passes.analysis.rotation_steps import best_split
+from ren_passes.analysis.rotation_steps import Split, best_split
 from ren_passes.expansions.emit import Emit, layout_of
 from ren_passes.expansions.reductions import total
 
