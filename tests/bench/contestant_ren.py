@@ -108,9 +108,14 @@ class Contestant:
         jitted, expected = ren.jit(self._ten), chebyshev_ten(self.x)
         replayed = self._active(lambda: jitted(self.cx).realize())
         eager = self._active(lambda: self._ten(self.cx).realize())
+
+        def decrypt(result: Any) -> Any:
+            # 2 x^2 - 1 maps [-1, 1] to itself, which worst-case bounds do not see. Only the last level asks for this promise.
+            return self.decrypt(result.assume_bound(1.0))
+
         return {
-            CIRCUIT_1: Row(replayed, self.decrypt, expected),
-            CIRCUIT_1_EAGER: Row(eager, self.decrypt, expected),
+            CIRCUIT_1: Row(replayed, decrypt, expected),
+            CIRCUIT_1_EAGER: Row(eager, decrypt, expected),
         }
 
     def matvec(self) -> dict[str, Row]:

@@ -43,7 +43,7 @@ def chebyshev(x: Any, times: int) -> Any:
         lambda x: 2 * x * x - 1,
         lambda x: (x * x) * 0.5 + (x * 0.25) * x,
         lambda x: x * x + 2 * x,
-        lambda x: chebyshev(x, 6),
+        lambda x: chebyshev(x, 5),
         lambda x: x**2 + x**3 * x - x * 0.5 + 1,
         lambda x: torch.roll(x, SLOTS - 1, -1),
         lambda x: torch.roll(x, -3 * SLOTS - 1),

@@ -34,7 +34,10 @@ def test_ten_times_on_enough_levels_is_right() -> None:
         x = b("ren.semantic.subtract", b("ren.semantic.multiply", double, x), b.constant(1))
         want = 2 * want * want - 1
     program = lowered(b.program(x))
-    result = program.run(X, workspace=workspace_for(program, engine))
+    space = workspace_for(program, engine)
+    assert program.readiness(space).codes == {"unchecked-result"}  # by the bounds alone it may overflow
+    space["result_bound"] = 1.0
+    result = program.run(X, workspace=space)
     assert result.level == 10
     # Each step multiplies an error by up to four.
     np.testing.assert_allclose(decoded(engine, result), want, rtol=0, atol=4**10 * 2**-34)
@@ -122,7 +125,7 @@ def test_every_problem_is_in_one_report(engine: Any) -> None:
 
 def test_a_meeting_that_takes_a_level_too_many_is_refused_before_anything_runs(engine: Any) -> None:
     """Levels behind a caller's plaintext are known when the program is called, and checked then."""
-    b = ProgramBuilder(x=encrypted(), g=jit.plaintext())
+    b = ProgramBuilder(x=encrypted(bound=1.0), g=jit.plaintext())
     gained = b("ren.semantic.multiply", b["x"], b["g"])
     deep = b("ren.semantic.multiply", b["x"], b("ren.semantic.square", gained))
     for _ in range(2):

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ren import errors
 from ren.errors import PassError, ProgramNotReadyError
 from ren.program import (
     Workspace,
+    analyze_evaluation_key_requirements,
     analyze_value_states,
     build,
     check_readiness,
@@ -250,11 +252,17 @@ def _(engine: Any) -> Any:
 
 @case("possible-overflow")
 def _(engine: Any) -> Any:
-    b = ProgramBuilder(x=encrypted(level=6, bound=100.0))
+    b = ProgramBuilder(x=encrypted(level=5, bound=2.0**46))
     y = b["x"]
     for _ in range(4):
         y = b("ren.ckks.add", y, y)
     return b.program(y), None
+
+
+@case("unchecked-result")
+def _(engine: Any) -> Any:
+    b = ProgramBuilder(x=encrypted(level=6))
+    return b.program(b("ren.ckks.add", b["x"], b["x"])), None
 
 
 @case("undefined-state")
@@ -394,7 +402,7 @@ def test_levels_run_out_where_it_happens(engine: Any) -> None:
 
 
 def test_six_levels_are_enough_for_six_products(engine: Any) -> None:
-    b = ProgramBuilder(x=encrypted())
+    b = ProgramBuilder(x=encrypted(bound=1.0))
     x = b["x"]
     for _ in range(6):
         x = b.product(x, x)
@@ -472,3 +480,94 @@ def test_another_engine_is_another_analysis(engine: Any) -> None:
     assert program.readiness(workspace_for(program, engine)).runnable
     assert program.readiness(workspace_for(program, small)).codes == {"level-exhausted"}
     assert program.readiness(workspace_for(program, engine)).runnable
+
+
+def test_results_at_the_last_level_need_a_bound(engine: Any) -> None:
+    """2 x^2 - 1 six times: nothing is left to notice an overflow by, so what is promised decides."""
+    for bound, promise, codes in (
+        (None, None, {"unchecked-result"}),
+        (1.0, None, {"unchecked-result"}),
+        (1.0, 1.0, set()),
+        (None, 300.0, {"unchecked-result"}),
+        (None, "one", {"unchecked-result", "malformed-workspace-binding"}),
+    ):
+        b = ProgramBuilder(x=encrypted(bound=bound))
+        x = b["x"]
+        for _ in range(6):
+            square = b.product(x, x)
+            x = b("ren.ckks.add_scalar", b("ren.ckks.multiply_integer", square, value=2), value=-1)
+        program = b.program(x)
+        space = workspace_for(program, engine)
+        if promise is not None:
+            space["result_bound"] = promise
+        assert program.readiness(space).codes == codes
+        if codes:
+            continue
+        values = want = np.linspace(-1, 1, 64)
+        for _ in range(6):
+            want = 2 * want * want - 1
+        with pytest.warns(match="possible-overflow"):
+            found = program.run(values, workspace=space)
+        np.testing.assert_allclose(engine.decode(engine.decrypt(found)), want, atol=4**6 * 2.0**-25)
+
+
+@pytest.mark.parametrize("level", range(7))
+@pytest.mark.parametrize("name", ["add_scalar", "multiply_scalar", "multiply_integer", "polynomial", "material"])
+def test_public_numbers_are_judged_as_the_engine_judges_them(engine: Any, level: int, name: str) -> None:
+    """At each level, from small numbers to numbers that no level holds: runnable means that it runs."""
+    for size in (3.0, 300.0, 1e7, 1e15, 1e30, 1e60, 1e90):
+        for bound in (None, 1.0):
+            b = ProgramBuilder(x=encrypted(level=level, bound=bound))
+            x, space = b["x"], {}
+            if name == "material":
+                w = b("ren.material.ref", types=[types.message()], symbol="w")
+                y, space = b.times(x, w) if level < 6 else b.plus(x, w), {"materials": {"w": np.full(64, size)}}
+            elif name == "polynomial":
+                y = b("ren.ckks.polynomial", x, coefficients=[0.5, size])
+            else:
+                y = b(f"ren.ckks.{name}", x, value=int(size) if name == "multiply_integer" else size)
+                if name == "multiply_scalar" and level < 6:
+                    y = b("ren.ckks.rescale", y)
+            program = b.program(y)
+            space = {**workspace_for(program, engine), **space}
+            report = program.readiness(space)
+            if not report.runnable:
+                assert report.codes <= {"over-capacity", "unchecked-result", "level-exhausted"}
+                continue
+            found = program.run(np.full(64, 0.5), workspace=space)
+            want = (
+                0.5 + size
+                if name == "add_scalar" or (name == "material" and level == 6)
+                else 0.5 * size + 0.5 * (name == "polynomial")
+            )
+            try:
+                got = engine.decode(engine.decrypt(found))
+            except errors.DecryptionError:
+                continue
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+def test_keys_for_what_was_analysed_without_an_engine(engine: Any) -> None:
+    """Sums over all slots and steps beyond the slot count, known only once there is an engine."""
+    b = ProgramBuilder(x=encrypted())
+    y = b("ren.ckks.sum_slots", b["x"])
+    for shift in (64, 65, 1, -63, -3):
+        y = b("ren.ckks.add", y, b("ren.ckks.rotate", b["x"], shift=shift))
+    program = b.program(y)
+    needs = analyze_evaluation_key_requirements(program)
+    assert needs.all_slots_from == {1}
+    keys = engine.evaluation_keys_for(needs)
+    assert keys.rotations.steps == (1, 2, 4, 8, 16, 32, 61)
+    assert (keys.relinearization, keys.conjugation) == (None, None)
+    assert program.readiness({"engine": engine, "evaluation_keys": keys}).runnable
+    exact = analyze_evaluation_key_requirements(program, engine=engine)
+    assert exact.rotation_steps == {1, 2, 4, 8, 16, 32, 61}
+    assert engine.evaluation_keys_for(exact).rotations.steps == keys.rotations.steps
+
+
+def test_a_quotient_by_a_plaintext_says_what_to_do(engine: Any) -> None:
+    b = ProgramBuilder(x=encrypted(), g=plaintext())
+    report = b.program(b("ren.semantic.divide", b["x"], b["g"])).readiness(Workspace(engine=engine))
+    (found,) = (d for d in report.errors if d.code == "missing-handler")
+    assert "reciprocal" in found.message
+    assert "default_pipeline" not in found.message

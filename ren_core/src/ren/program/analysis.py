@@ -50,18 +50,23 @@ _KNOWN: weakref.WeakKeyDictionary[Program, dict[Any, tuple[Any, Analysis]]] = we
 
 
 def analysis_of(
-    program: Program, entry: str, params: CKKSParams | None, arguments: Mapping[int, Attribute] | None
+    program: Program,
+    entry: str,
+    params: CKKSParams | None,
+    arguments: Mapping[int, Attribute] | None,
+    publics: Mapping[str, float] | None = None,
 ) -> Analysis:
-    """The analysis of an entry for given parameters and argument types."""
+    """The analysis of an entry for given parameters, argument types, and largest absolute elements of materials."""
     if not isinstance(program, Program):
         raise TypeError(f"expected a Program, got {type(program).__name__}")
     picture = _picture(program)
-    key = entry, params, None if arguments is None else tuple(sorted(arguments.items(), key=lambda item: item[0]))
+    passed = None if arguments is None else tuple(sorted(arguments.items(), key=lambda item: item[0]))
+    key = entry, params, passed, tuple(sorted((publics or {}).items()))
     known = _KNOWN.setdefault(program, {})
     hit = known.get(key)
     if hit is not None and hit[0] == picture:
         return hit[1]
-    found = _analyse(program, entry, params, arguments)
+    found = _analyse(program, entry, params, arguments, publics)
     if len(known) >= _MOST:
         known.clear()
     known[key] = picture, found
@@ -69,7 +74,11 @@ def analysis_of(
 
 
 def _analyse(
-    program: Program, entry: str, params: CKKSParams | None, arguments: Mapping[int, Attribute] | None
+    program: Program,
+    entry: str,
+    params: CKKSParams | None,
+    arguments: Mapping[int, Attribute] | None,
+    publics: Mapping[str, float] | None,
 ) -> Analysis:
     flow, contract = None, {}
     try:
@@ -78,7 +87,7 @@ def _analyse(
         pass
     else:
         contract = {op: problem for op in _xdsl.block_ops(block) if (problem := contract_problem(op)) is not None}
-        flow = flow_of(program.entry_function(entry), params, arguments)
+        flow = flow_of(program.entry_function(entry), params, arguments, publics)
     return Analysis(
         requirements=analyze_requirements(program, entry=entry),
         keys=analyze_evaluation_key_requirements(

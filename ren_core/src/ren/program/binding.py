@@ -204,26 +204,13 @@ def _check_ciphertext(name: str, x: Any, state: EncryptedState, engine: PublicEn
 
 
 def _with_bound(x: Any, state: EncryptedState, engine: PublicEngine) -> Any:
-    """Readiness reports what may overflow, from declared bounds. What a ciphertext carries (for `encrypt_message`: the capacity of its level) would
-    make the engine warn again at every operation, so it is dropped unless bounds are strict."""
-    if state.bound is not None:
-        return engine.assume_bound(x, min(state.bound, x.bound))
-    return x if engine.strict_bounds else replace(x, bound=math.inf)
-
-
-def is_bounded(state: EncryptedState, engine: PublicEngine) -> bool:
-    """Whether a run uses the bound that a ciphertext carries."""
-    return state.bound is not None or engine.strict_bounds
+    """The ciphertext with the smaller of the declared bound and the one that it carries (for `encrypt_message`: the capacity of its level)."""
+    return x if state.bound is None else engine.assume_bound(x, min(state.bound, x.bound))
 
 
 def usable_bounds(value: Any, state: EncryptedState, engine: PublicEngine) -> list[float]:
     """The bounds that `_with_bound` gives the ciphertexts of an argument."""
-    items = getattr(value, "items", (value,))
-    if not is_bounded(state, engine):
-        return [math.inf] * len(items)
-    if state.bound is None:
-        return [x.bound for x in items]
-    return [engine.assume_bound(x, min(state.bound, x.bound)).bound for x in items]
+    return [_with_bound(x, state, engine).bound for x in getattr(value, "items", (value,))]
 
 
 def _actual_type(value: Any, state: EncryptedState, engine: PublicEngine) -> Attribute:

@@ -21,9 +21,18 @@ from ren.program.compiled_call import Call, Encrypted
 from ren.program.compiled_capture import Capture
 from ren.program.compiled_entry import Binding, Entry, Variant, key_handles, keys_of
 from ren.program.compiled_public import Held, argument_values
-from ren.program.interpret import as_returned, check_call, execute, interpret_ready, observed, public_value
+from ren.program.interpret import (
+    as_returned,
+    check_call,
+    execute,
+    interpret_ready,
+    observed,
+    public_value,
+    quiet_bounds,
+)
 from ren.program.machine import Machine
 from ren.program.program import Program
+from ren.program.results import checked_results
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
@@ -74,13 +83,9 @@ class Replayer(Guarded):
             variant = entry.variant(binding, call.key, report.flow.types)
         else:
             call.check_content(engine)
-        return observed(
-            program,
-            space,
-            self.name,
-            binding.report,
-            lambda: _Run(self, entry, binding, variant, call, space, engine).result(),
-        )
+        work = _Run(self, entry, binding, variant, call, space, engine).result
+        with quiet_bounds(entry.block):
+            return observed(program, space, self.name, binding.report, work)
 
 
 class _Run:
@@ -124,7 +129,7 @@ class _Run:
         if values is None:
             bound = Bound([public_value(v) for v in argument_values(entry.block, encrypted.values).values()], {}, ())
             return execute(entry.block, bound, machine, entry.signature)
-        return self._merged(plan.replay(given, NOTHING, values), held)
+        return self._merged(checked_results(plan.replay(given, NOTHING, values), machine), held)
 
     def _key(self, encrypted: Encrypted, held: Held) -> PlanKey:
         given = encrypted.flat.specify() if self._call.arrays or self._call.key is None else self._call.key
@@ -133,7 +138,7 @@ class _Run:
     def _capture(self, encrypted: Encrypted, public: dict[Any, Any], held: Held | None) -> tuple[CapturedPlan, Held]:
         entry, part = self._entry, self._binding.part
         first = held is None
-        inputs, stand_ins = encrypted.stand_ins(entry.roles, self._engine)
+        inputs, stand_ins = encrypted.stand_ins(entry.roles)
         recorder = Capture(entry.block, part, self._replayer.name)
         plan, held = recorder.run(inputs, stand_ins, public, held, self._machine, keys_of(self._space))
         plan.name = f"{self._replayer.name}({encrypted.kinds(entry.roles, held.taken)})"

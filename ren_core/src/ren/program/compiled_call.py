@@ -9,7 +9,7 @@ from xdsl.ir import Block, SSAValue
 
 from ren.engine.deferred import Deferred
 from ren.engine.tree import Flat
-from ren.program.binding import Bound, bind_roles, check_message, encrypt_online, is_bounded, usable_bounds
+from ren.program.binding import Bound, bind_roles, check_message, encrypt_online, usable_bounds
 from ren.program.compiled_capture import Inputs
 from ren.program.compiled_public import settle
 from ren.program.interpret import batched, public_value
@@ -110,18 +110,17 @@ class Encrypted(NamedTuple):
     flat: Flat
     bounds: list[float]
 
-    def stand_ins(self, roles: Roles, engine: PublicEngine) -> tuple[Inputs, dict[SSAValue, Any]]:
-        """For a capture. A bound that the declaration leaves open is a constant of the plan, the others are run-time scalars."""
+    def stand_ins(self, roles: Roles) -> tuple[Inputs, dict[SSAValue, Any]]:
+        """For a capture. Bounds are run-time scalars of the plan."""
         inputs = Inputs()
         inputs.flat = self.flat
         made: dict[SSAValue, Any] = {}
         at = 0
-        for i, state in roles.encrypted:
+        for i, _ in roles.encrypted:
             value = batched(self.values[i])
             items = value.items if type(value) is Many else (value,)
-            numbers: list[Any] = self.bounds[at : at + len(items)]
-            if is_bounded(state, engine):
-                numbers = [Deferred.leaf(at + k, bound, "a bound") for k, bound in enumerate(numbers)]
+            bounds = self.bounds[at : at + len(items)]
+            numbers = [Deferred.leaf(at + k, bound, "a bound") for k, bound in enumerate(bounds)]
             made[roles.block.args[i]] = inputs.around(value, numbers)
             at += len(items)
         return inputs, made

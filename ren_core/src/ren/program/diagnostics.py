@@ -96,6 +96,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "The scale of a result falls below what its noise leaves readable: a value that is no product was rescaled.",
     ),
     "possible-overflow": ("warning", "A value may outgrow the modulus of its level. An error under strict bounds."),
+    "unchecked-result": (
+        "error",
+        "A result may exceed what its level holds, and the level leaves no room to notice it: declare bounds, or promise workspace['result_bound']. A warning where public data of the call decides.",
+    ),
     "undefined-state": (
         "warning",
         "The level or scale of a value depends on an argument and is checked when the program is called.",

@@ -8,13 +8,15 @@ The slot count of a ciphertext always equals the frame of its layout, so both ag
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
-from ren.errors import ProgramInputError, ProgramRunError
+from ren.errors import CapacityError, EncodingError, ProgramInputError, ProgramRunError
 from ren.program import _xdsl
 from ren.program.chain import number_of
 from ren.program.layout import Layout
@@ -156,6 +158,16 @@ def prepare_multiply(op: Operation, operands: Values, machine: Machine) -> Any:
     return _prepare(op, operands, machine)
 
 
+@contextmanager
+def _public_input() -> Iterator[None]:
+    """What a call brought and no level can hold is a fault of the call, not of the program."""
+    try:
+        yield
+    except (CapacityError, EncodingError) as error:
+        raise ProgramInputError(f"public data cannot be encoded: {error}", subject="public") from error
+
+
+@_public_input()
 def _prepare(op: Operation, operands: Values, machine: Machine) -> Any:
     public, ciphertext = operands
     state = machine.operand_state(op, 1)
@@ -220,6 +232,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex)) or (getattr(value, "ndim", None) == 0 and hasattr(value, "item"))
 
 
+@_public_input()
 def encode(op: Operation, operands: Values, machine: Machine) -> Any:
     at = _attributes(op)
     params = machine.engine.params

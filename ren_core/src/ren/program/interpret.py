@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ren.errors import ProgramNotReadyError, ProgramRunError
+from ren.errors import CapacityError, EncodingError, ProgramInputError, ProgramNotReadyError, ProgramRunError
 from ren.plugin.manager import manager
 from ren.plugin.registry import resolve
 from ren.program import _xdsl
@@ -27,6 +28,8 @@ from ren.program.extensions import plugin_handler
 from ren.program.machine import Machine, Many
 from ren.program.program import Program
 from ren.program.readiness import ReadinessReport, check_readiness
+from ren.program.requirements import reference_name
+from ren.program.results import checked_results
 from ren.program.types import EncryptedType, PlaintextType
 from ren.program.workspace import as_workspace
 
@@ -83,7 +86,8 @@ def interpret_ready(
     report = check_call(program, entry, space, report, block, bound)
     assert report.flow is not None
     machine = Machine(space, engine, report.flow.types)
-    return observed(program, space, entry, report, lambda: execute(block, bound, machine, signature))
+    with quiet_bounds(block):
+        return observed(program, space, entry, report, lambda: execute(block, bound, machine, signature))
 
 
 def observed(
@@ -108,6 +112,14 @@ def observed(
     return result
 
 
+def quiet_bounds(block: Block) -> contextlib.AbstractContextManager[None]:
+    """No overflow warnings from the engine where an input declares no bound: every product could warn, and readiness has judged the results."""
+    from ren.schemes.ckks.bounds import quiet
+
+    undeclared = any(isinstance(a.type, EncryptedType) and a.type.data.bound is None for a in block.args)
+    return quiet() if undeclared else contextlib.nullcontext()
+
+
 def require(report: ReadinessReport, entry: str) -> None:
     if not report.runnable:
         raise ProgramNotReadyError(
@@ -116,7 +128,13 @@ def require(report: ReadinessReport, entry: str) -> None:
 
 
 def check_call(
-    program: Program, entry: str, space: Mapping[Any, Any], report: ReadinessReport, block: Block, bound: Bound
+    program: Program,
+    entry: str,
+    space: Mapping[Any, Any],
+    report: ReadinessReport,
+    block: Block,
+    bound: Bound,
+    of_interest: Callable[[ReadinessReport], ReadinessReport] = lambda report: report,
 ) -> ReadinessReport:
     """Readiness once more where the arguments decide something: plaintext states, and the key for online encryption."""
     if bound.to_encrypt and space.get("public_key") is None:
@@ -126,7 +144,7 @@ def check_call(
         )
         require(_extended(report, missing), entry)
     if any(isinstance(block.args[i].type, PlaintextType) for i in bound.types) or _has_unknown(report):
-        report = check_readiness(program, dict(space), entry=entry, arguments=bound.types)
+        report = of_interest(check_readiness(program, dict(space), entry=entry, arguments=bound.types))
         require(report, entry)
     return report
 
@@ -162,7 +180,7 @@ def execute(block: Block, bound: Bound, machine: Machine, signature: entries.Sig
             remaining[operand] -= 1
             if remaining[operand] == 0:
                 values.pop(operand, None)
-    results = tuple(public_value(v) for v in returned)
+    results = tuple(map(public_value, checked_results(returned, machine)))
     _realize(results)
     return as_returned(signature, results)
 
@@ -214,7 +232,22 @@ def call(op: Operation, operands: tuple[Any, ...], machine: Machine) -> tuple[An
     except ProgramRunError as error:
         raise ProgramRunError(f"{name}{at(op)}: {error}", subject=name) from error
     except Exception as error:
+        if isinstance(error, ProgramInputError) and isinstance(error.__cause__, (CapacityError, EncodingError)):
+            # Numbers that the call brought and that no encoding takes.
+            raise ProgramInputError(f"{name}{at(op)}: {error}", subject=_public_source(op) or error.subject) from error
         raise ProgramRunError(f"{name}{at(op)} failed: {type(error).__name__}: {error}", subject=name) from error
+
+
+def _public_source(op: Operation) -> str | None:
+    """The name of the argument or material that an operation takes public data from."""
+    for operand in _xdsl.operands(op):
+        if isinstance(operand.type, EncryptedType):
+            continue
+        if not isinstance(operand.owner, Operation):
+            return operand.name_hint
+        if (symbol := reference_name(operand.owner)) is not None:
+            return symbol
+    return None
 
 
 def _handler(op: Operation, name: str, machine: Machine) -> tuple[Callable[..., Any], bool]:

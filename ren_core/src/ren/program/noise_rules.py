@@ -6,6 +6,7 @@ used twice by one operation carries the same error twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,11 @@ class NoiseCase:
     def bound(self, index: int = 0) -> float:
         """Largest absolute value of an operand; 1 when it is not known."""
         found = getattr(self.states[index], "bound", None)
-        return 1.0 if found is None else float(found)
+        if found is None:
+            return 1.0
+        if not math.isfinite(found):
+            raise UnknownNoise
+        return float(found)
 
     @property
     def scale(self) -> float:

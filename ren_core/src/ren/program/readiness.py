@@ -20,7 +20,8 @@ from ren.program.extensions import plugin_handler
 from ren.program.flow import Flow
 from ren.program.key_check import key_diagnostics
 from ren.program.program import Program
-from ren.program.requirements import ProgramRequirements, reference_name
+from ren.program.requirements import ProgramRequirements, entry_operations, reference_name
+from ren.program.results import largest_element, promised_bound
 from ren.program.types import EncryptedType, MessageType, PlaintextType, role_of
 from ren.program.workspace import MAPPINGS, RESOLVERS, as_workspace
 
@@ -115,7 +116,8 @@ def check_readiness(
     space = as_workspace(workspace)
     engine = _engine(space)
     with _xdsl.gc_paused():
-        analysis = analysis_of(program, entry, None if engine is None else engine.params, arguments)
+        params = None if engine is None else engine.params
+        analysis = analysis_of(program, entry, params, arguments, _public_bounds(program, entry, space))
         findings = _Findings()
         _check_workspace(space, findings)
         _check_versions(program, findings)
@@ -139,6 +141,9 @@ def _check_workspace(space: Mapping[Any, Any], findings: _Findings) -> None:
         if key in space and not callable(space[key]):
             message = f"workspace[{key!r}] must be callable, got {type(space[key]).__name__}"
             findings.add("malformed-workspace-binding", message, subject=key)
+    if space.get("result_bound") is not None and promised_bound(space) is None:
+        message = f"workspace['result_bound'] must be a positive number, got {space['result_bound']!r}"
+        findings.add("malformed-workspace-binding", message, subject="result_bound")
 
 
 def _mapping(space: Mapping[Any, Any], key: str) -> Mapping[Any, Any]:
@@ -159,6 +164,19 @@ def _engine_message(space: Mapping[Any, Any]) -> str:
     if space.get("engine") is None:
         return "the program computes on encrypted values: bind workspace['engine']"
     return f"workspace['engine'] must be a CKKS engine, got {type(space['engine']).__name__}"
+
+
+def _public_bounds(program: Program, entry: str, space: Mapping[Any, Any]) -> dict[str, float]:
+    """The largest absolute element of every material that is bound to numbers. What a resolver would make of it is not known before the run."""
+    if space.get("material_resolver") is not None:
+        return {}
+    bound = _mapping(space, "materials")
+    found = {}
+    for op in entry_operations(program, entry) if isinstance(program, Program) and bound else ():
+        symbol = reference_name(op) if op.name == "ren.material.ref" else None
+        if symbol and symbol in bound and symbol not in found and (size := largest_element(bound[symbol])) is not None:
+            found[symbol] = size
+    return found
 
 
 def _check_symbols(requirements: ProgramRequirements, space: Mapping[Any, Any], findings: _Findings) -> None:
@@ -241,7 +259,7 @@ def _check_entry(
             _check_operation(op, analysis.contract.get(op), handlers, findings)
     strict = bool(space.get("strict_bounds")) or bool(getattr(_engine(space), "strict_bounds", False))
     assert analysis.flow is not None
-    _report_flow(analysis.flow, block, findings, strict)
+    _report_flow(analysis.flow, block, findings, strict=strict, promised=promised_bound(space))
 
 
 def _check_arguments(function: FuncOp, block: Block, findings: _Findings) -> None:
@@ -275,7 +293,7 @@ def _check_operation(op: Operation, problem: str | None, handlers: _Handlers, fi
     if problem is not None:
         findings.add("invalid-executable-graph", f"{name}: {problem}", op=op)
     if row.stage in ("semantic", "logical"):
-        findings.add("missing-handler", f"{name} was not lowered: run jit.default_pipeline() over the program", op=op)
+        findings.add("missing-handler", _not_lowered(op, name), op=op)
     elif row.handler is None and (absent := handlers.problem(name)) is not None:
         findings.add("missing-handler", f"nothing executes {name}: {absent}", op=op)
     pending = obligations_of(op)
@@ -286,6 +304,15 @@ def _check_operation(op: Operation, problem: str | None, handlers: _Handlers, fi
         findings.add("malformed-reference", f"{name} has no {'target' if name == 'torch.call' else 'symbol'}", op=op)
     elif name == "torch.call" and reference is not None:
         _check_torch_call(op, reference, handlers, findings)
+
+
+def _not_lowered(op: Operation, name: str) -> str:
+    if ".divide" in name and any(isinstance(v.type, PlaintextType) for v in _xdsl.operands(op)[1:]):
+        return (
+            f"{name} divides by an encoded plaintext, which nothing computes: encode the reciprocal, "
+            "engine.plaintext(1 / value, ...), and multiply by it, or declare the divisor message()"
+        )
+    return f"{name} is not lowered: run jit.default_pipeline() over the program; if it was run, none of its passes takes this operation with these operands"
 
 
 def _check_torch_call(op: Operation, target: str, handlers: _Handlers, findings: _Findings) -> None:
@@ -312,9 +339,15 @@ def _check_torch_call(op: Operation, target: str, handlers: _Handlers, findings:
     findings.add("missing-torch-handler", message, subject=target, op=op)
 
 
-def _report_flow(flow: Flow, block: Block, findings: _Findings, strict: bool) -> None:
+def _report_flow(flow: Flow, block: Block, findings: _Findings, *, strict: bool, promised: float | None) -> None:
     for problem in flow.problems:
+        if problem.assumed and not strict:
+            continue  # no bound was declared: decryption notices an overflow
         severity: Severity | None = "error" if strict and problem.code == "possible-overflow" else None
+        if problem.code == "unchecked-result":
+            if promised is not None and problem.limit is not None and promised <= problem.limit:
+                continue
+            severity = "warning" if problem.pending else None
         code = problem.code if problem.code in CODES else "invalid-state"
         if problem.op is not None:
             findings.add(code, f"{operation_name(problem.op)}: {problem.message}", op=problem.op, severity=severity)

@@ -7,6 +7,7 @@ program that is wrong for every engine is refused while it is being built.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ren.program.layout import FULL, SCALAR, Layout, LayoutError, Padding, broadcast, packed_for
-from ren.program.rows import Rule, RuleError
+from ren.program.rows import Check, Rule, RuleError
 from ren.program.scales import SymbolicScale
 from ren.program.states import EncryptedState, MessageState, PlaintextState
 from ren.program.types import EncryptedType, MessageType, PlaintextType
@@ -75,6 +76,55 @@ def equal_scales(types: tuple[Attribute, ...], attributes: Attributes, params: A
     return "scale-mismatch", f"scales differ: {a} and {b}"
 
 
+def size_of(value: complex) -> float:
+    """The absolute value of a number as a float; infinite when no float holds it."""
+    try:
+        return float(abs(value))
+    except OverflowError:
+        return math.inf
+
+
+def _limit(params: Any, level: int | None, scale: SymbolicScale | None) -> tuple[float, str] | None:
+    """What a level holds at a scale, and its description; None while they are not known or not there."""
+    from ren.program.chain import number_of
+    from ren.schemes.ckks.encoder import capacity
+
+    if level is None or level > params.levels or scale is None or (number := number_of(scale, params)) is None:
+        return None
+    limit = capacity(params.ring_at(level).modulus, number)
+    return limit, f"level {level} at scale 2^{number.log2:.1f} holds {limit:.3g}"
+
+
+def _number_fits(level: Callable[[EncryptedState, Attributes], int | None], scale: Callable[..., Any]) -> Check:
+    """The check of public numbers in attributes: all fit the level and scale at which they are rounded to integers."""
+
+    def check(types: tuple[Attribute, ...], attributes: Attributes, params: Any) -> tuple[str, str] | None:
+        state = getattr(types[0], "data", None)
+        if not isinstance(state, EncryptedState):
+            return None
+        at = level(state, attributes)
+        found = _limit(params, at, scale(state, attributes, at))
+        numbers = attributes["coefficients"] if "coefficients" in attributes else [attributes["value"]]
+        largest = max(map(size_of, numbers), default=0.0)
+        if found is None or largest <= found[0]:
+            return None
+        return "over-capacity", f"the public number {largest:.6g} does not fit: {found[1]}"
+
+    return check
+
+
+def _standard(level: int | None) -> SymbolicScale | None:
+    return None if level is None else SymbolicScale.at_level(level)
+
+
+def plaintext_fits(state: PlaintextState, params: Any) -> str | None:
+    """Why public data cannot be encoded at the level and scale that were prepared for it."""
+    found = None if state.bound is None else _limit(params, state.level, state.scale)
+    if found is None or state.bound is None or state.bound <= found[0]:
+        return None
+    return f"public data of absolute value {state.bound:.6g} does not fit: {found[1]}"
+
+
 def _product(a: SymbolicScale | None, b: SymbolicScale | None) -> SymbolicScale | None:
     return None if a is None or b is None else a * b
 
@@ -104,6 +154,9 @@ def with_public(layout: Layout | None, public: Layout | None, *, product: bool) 
 
 
 def times(a: float | None, b: float | None) -> float | None:
+    """Bound of a product; nothing times something without a bound is nothing."""
+    if a == 0 or b == 0:
+        return 0.0
     return None if a is None or b is None else a * b
 
 
@@ -275,7 +328,7 @@ def _add_plaintext(a: EncryptedState, p: PlaintextState, attributes: Attributes)
         level=_deeper(a.level, p.level),
         scale=_same_scale(a.scale, p.scale),
         layout=with_public(a.layout, p.layout, product=False),
-        bound=None,
+        bound=plus(a.bound, p.bound),
     )
 
 
@@ -288,24 +341,24 @@ def _multiply_plaintext(a: EncryptedState, p: PlaintextState, attributes: Attrib
         scale=_product(a.scale, p.scale),
         layout=with_public(a.layout, p.layout, product=True),
         domain="ntt",
-        bound=None,
+        bound=times(a.bound, p.bound),
     )
 
 
 def _add_scalar(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     layout = None if a.layout is None else a.layout.with_padding(Padding.ANY)
-    return replace(a, layout=layout, bound=plus(a.bound, abs(attributes["value"])))
+    return replace(a, layout=layout, bound=plus(a.bound, size_of(attributes["value"])))
 
 
 def _multiply_scalar(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     scale = attributes.get("scale")
     if scale is None and a.level is not None:
         scale = SymbolicScale.at_level(a.level)
-    return replace(a, scale=_product(a.scale, scale), bound=times(a.bound, abs(attributes["value"])))
+    return replace(a, scale=_product(a.scale, scale), bound=times(a.bound, size_of(attributes["value"])))
 
 
 def _multiply_integer(a: EncryptedState, attributes: Attributes) -> EncryptedState:
-    return replace(a, bound=times(a.bound, float(abs(attributes["value"]))))
+    return replace(a, bound=times(a.bound, size_of(attributes["value"])))
 
 
 def polynomial_depth(degree: int) -> int:
@@ -313,10 +366,14 @@ def polynomial_depth(degree: int) -> int:
     return degree.bit_length()
 
 
+def _degree(coefficients: Sequence[float]) -> int:
+    return max((i for i, c in enumerate(coefficients) if c), default=0)
+
+
 def _polynomial(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     _two_parts(a, "a polynomial")
     coefficients: list[float] = attributes["coefficients"]
-    degree = max((i for i, c in enumerate(coefficients) if c), default=0)
+    degree = _degree(coefficients)
     if degree == 0:
         raise RuleError("a constant polynomial is no operation on an encrypted value", "invalid-state")
     if a.scale is not None and a.level is not None and a.scale != SymbolicScale.at_level(a.level):
@@ -333,10 +390,17 @@ def _polynomial(a: EncryptedState, attributes: Attributes) -> EncryptedState:
 
 
 def polynomial_bound(bound: float | None, coefficients: Sequence[float], basis: str) -> float | None:
-    if bound is None or (basis == "chebyshev" and bound > 1):
+    """The largest absolute value of a polynomial for arguments up to `bound`."""
+    if bound is None:
         return None
-    b = 1.0 if basis == "chebyshev" else bound
-    return sum(abs(c) * b**i for i, c in enumerate(coefficients))
+    total = 0.0
+    for i, c in enumerate(coefficients):
+        try:
+            size = math.cosh(i * math.acosh(max(1.0, bound))) if basis == "chebyshev" else bound**i
+        except OverflowError:
+            size = math.inf
+        total += abs(c) * size if c else 0.0
+    return total
 
 
 def _bootstrap(a: EncryptedState, attributes: Attributes) -> EncryptedState:
@@ -352,23 +416,22 @@ def _prepare(use: str) -> Callable[..., PlaintextState]:
         if isinstance(p, PlaintextState):
             level = _deeper(c.level, p.level)
             scale = p.scale if use == "multiply" else _same_scale(c.scale, p.scale)
-            return PlaintextState(level, scale, p.layout, use)
+            return PlaintextState(level, scale, p.layout, use, p.bound)
         if mode == "default_scale":
             scale = None if level is None else SymbolicScale.at_level(level)
         layout = packed_for(c.layout, p.shape)
         if use == "add" and layout is not None and c.layout is not None and layout.shape == c.layout.shape:
             # What is encoded for a sum has zeros in the padding, a number too.
             layout = layout.with_padding(Padding.ZERO)
-        return PlaintextState(level, scale, layout, use)
+        return PlaintextState(level, scale, layout, use, p.bound)
 
     return prepare
 
 
 def _encode(p: MessageState | PlaintextState, attributes: Attributes) -> PlaintextState:
     level = attributes["level"]
-    return PlaintextState(
-        level, attributes.get("scale", SymbolicScale.at_level(level)), attributes.get("layout"), attributes.get("use")
-    )
+    scale = attributes.get("scale", SymbolicScale.at_level(level))
+    return PlaintextState(level, scale, attributes.get("layout"), attributes.get("use"), p.bound)
 
 
 # -- public work -----------------------------------------------------------------------------------------------------
@@ -388,10 +451,11 @@ def _diagonal(m: MessageState, attributes: Attributes) -> MessageState:
             f"frame {frame} must be a power of two that holds {attributes['rows']} rows and {attributes['columns']} columns",
             "invalid-layout",
         )
-    return MessageState("message", (frame,), "float64")
+    return MessageState("message", (frame,), "float64", m.bound)
 
 
 def _same_message(m: MessageState, attributes: Attributes) -> MessageState:
+    """Of a negation or a reciprocal: the shape stays, and the bound of neither is worth a rule of its own."""
     return MessageState("message", m.shape, m.dtype)
 
 
@@ -429,6 +493,13 @@ multiply_scalar = rule(_multiply_scalar)
 multiply_integer = rule(_multiply_integer)
 polynomial = rule(_polynomial)
 bootstrap = rule(_bootstrap)
+added_number_fits = _number_fits(lambda s, at: s.level, lambda s, at, level: s.scale)
+factor_fits = _number_fits(lambda s, at: s.level, lambda s, at, level: at.get("scale") or _standard(level))
+integer_fits = _number_fits(lambda s, at: s.level, lambda s, at, level: SymbolicScale())
+coefficients_fit = _number_fits(
+    lambda s, at: None if s.level is None else s.level + polynomial_depth(_degree(at["coefficients"])),
+    lambda s, at, level: _standard(level),
+)
 prepare_add = rule(_prepare("add"))
 prepare_multiply = rule(_prepare("multiply"))
 encode = rule(_encode)

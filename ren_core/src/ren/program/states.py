@@ -44,12 +44,13 @@ class EncryptedState:
 
 @dataclass(frozen=True, slots=True)
 class PlaintextState:
-    """An encoded public value. `use` is "add" or "multiply" once it has been prepared for a consumer."""
+    """An encoded public value. `use` is "add" or "multiply" once it has been prepared for a consumer. bound: largest absolute slot value, if known."""
 
     level: int | None = None
     scale: SymbolicScale | None = None
     layout: Layout | None = None
     use: str | None = None
+    bound: float | None = None
 
     def text(self) -> str:
         return _text(self)
@@ -62,12 +63,13 @@ class PlaintextState:
 @dataclass(frozen=True, slots=True)
 class MessageState:
     """Public data. kind: "message" (runtime) or "static" (fixed when the program was written).
-    shape: tensor shape when known (() is a scalar). dtype: name such as "float64".
+    shape: tensor shape when known (() is a scalar). dtype: name such as "float64". bound: largest absolute element, if known.
     """
 
     kind: str = "message"
     shape: tuple[int, ...] | None = None
     dtype: str | None = None
+    bound: float | None = None
 
     def text(self) -> str:
         parts = [] if self.kind == "message" else [f"kind={self.kind}"]
@@ -75,18 +77,24 @@ class MessageState:
             parts.append("shape=" + ("x".join(map(str, self.shape)) or "scalar"))
         if self.dtype is not None:
             parts.append(f"dtype={self.dtype}")
+        if self.bound is not None and math.isfinite(self.bound):
+            parts.append(f"bound={self.bound.hex()}")
         return ", ".join(parts)
 
     @staticmethod
     def read(body: str) -> MessageState:
         found = _split(body)
         kind, shape, dtype = found.pop("kind", "message"), found.pop("shape", None), found.pop("dtype", None)
+        bound = found.pop("bound", None)
         if found or kind not in ("message", "static") or not re.fullmatch(r"[\w.]{1,64}", dtype or "x", re.ASCII):
             raise ProgramVerifyError(f"malformed message type <{body[:80]}>")
         if shape is not None and not re.fullmatch(r"scalar|\d{1,12}(x\d{1,12}){0,15}", shape, re.ASCII):
             raise ProgramVerifyError(f"malformed shape {shape[:80]!r}")
         return MessageState(
-            kind, None if shape is None else () if shape == "scalar" else tuple(map(int, shape.split("x"))), dtype
+            kind,
+            None if shape is None else () if shape == "scalar" else tuple(map(int, shape.split("x"))),
+            dtype,
+            None if bound is None else _bound(bound),
         )
 
 
@@ -130,7 +138,7 @@ def _text(state: EncryptedState | PlaintextState) -> str:
     parts = []
     for field in fields(state):
         value = getattr(state, field.name)
-        if value is None:
+        if value is None or value == math.inf:  # a bound past all numbers says nothing
             continue
         if field.name == "layout":
             parts.append(value.text())

@@ -19,6 +19,7 @@ RESERVED: dict[str, str] = {
     "material_resolver": "callable(symbol, kind, binding, workspace) -> value",
     "resource_resolver": "callable(symbol, kind, binding, workspace) -> value",
     "cost_model": "a jit.CostModel: passes then choose by predicted time on this machine instead of by counts",
+    "result_bound": "number: a promise that no slot of any result exceeds it in absolute value, where declared bounds of the inputs show less",
     "strict_bounds": "True: a value that may outgrow its modulus is an error, not a warning",
 }
 MAPPINGS = ("materials", "resources", "handlers", "torch_handlers")

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from ren.engine.deferred import deferred_call
@@ -17,6 +20,7 @@ from ren.schemes.ckks.encoder import capacity
 from ren.schemes.ckks.params import CKKSParams
 from ren.schemes.ckks.scale import Scale
 
+_QUIET: ContextVar[bool] = ContextVar("quiet_bounds", default=False)
 _PACKAGE = str(Path(__file__).resolve().parents[2]) + "/"
 
 
@@ -76,9 +80,19 @@ class BoundPolicy:
         hint = "If the values are smaller than that, say so: x.assume_bound(1.0). If not, scale the inputs down or use parameters with more levels"
         if self.strict:
             raise CapacityError(text, subject=operation, hint=hint)
-        if math.inf not in operands:
+        if math.inf not in operands and not _QUIET.get():
             warnings.warn(f"{text}. {hint}", PossibleOverflowWarning, stacklevel=user_stacklevel())
         return math.inf
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No possible-overflow warnings inside; strict bounds still raise."""
+    token = _QUIET.set(True)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
 
 
 def warn_transparent(operation: str) -> None:

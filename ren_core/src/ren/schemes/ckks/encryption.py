@@ -65,14 +65,15 @@ def decrypt(secret: SecretKey, b: Poly, a: Poly, c: Poly | None = None) -> tuple
     m is in the coefficient domain, from where `decode` lifts it again, and keeps at most `CHECKED_LIMBS` primes: all that a sound message needs. Where coefficients do not fit, m has all primes.
     """
     kept = min(CHECKED_LIMBS, b.ring.limbs)
-    m = _open(secret, b, a, c, kept)
+    m = opened(secret, b, a, c, kept)
     lifted, misfit = m.lift()  # one schedule for both
     if misfit and kept < b.ring.limbs:
-        m = _open(secret, b, a, c, b.ring.limbs).realize()
+        m = opened(secret, b, a, c, b.ring.limbs).realize()
     return m, lifted, misfit
 
 
-def _open(secret: SecretKey, b: Poly, a: Poly, c: Poly | None, limbs: int) -> Poly:
+def opened(secret: SecretKey, b: Poly, a: Poly, c: Poly | None, limbs: int) -> Poly:
+    """b + a s (+ c s^2) modulo the first `limbs` primes, coefficients."""
     s = secret.reveal().limbs(0, limbs)
     inner = a.limbs(0, limbs) if c is None else a.limbs(0, limbs) + c.limbs(0, limbs) * s
     return (b.limbs(0, limbs) + inner * s).intt()

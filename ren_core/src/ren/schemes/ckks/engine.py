@@ -442,6 +442,18 @@ class Engine(PublicEngine):
         """Several at once. Raises MemoryBudgetError, naming bytes and budget, before the first one is made."""
         return self._owner.make_rotations(rotation.steps_of(steps))
 
+    def evaluation_keys_for(self, needs: Any) -> EvaluationKeySet:
+        """Exactly the keys that a program needs. needs: what `analyze_evaluation_key_requirements` returned, with or without an engine: steps are taken modulo the slot
+        count, duplicates and 0 left out, and sums over all slots get their steps. Raises MemoryBudgetError before the first key is made."""
+        steps = {rotation.step_of(step) % self.num_slots for step in needs.rotation_steps}
+        for stride in needs.all_slots_from:
+            steps.update((stride << i) % self.num_slots for i in range(self.num_slots.bit_length() - 1))
+        return EvaluationKeySet(
+            self.rotation_keys(sorted(steps - {0})),
+            self.relinearization_key if needs.requires_relinearization else None,
+            self.conjugation_key if needs.requires_conjugation else None,
+        )
+
     def generate_relinearization_key(self, level: int = 0) -> RelinearizationKey:
         """A new key that the engine does not keep, for ciphertexts at `level` and deeper."""
         with outside_capture():

@@ -20,12 +20,12 @@ from ren.errors import (
     UnsupportedOperandError,
 )
 from ren.poly import Poly
-from ren.schemes.ckks import accuracy, encryption
+from ren.schemes.ckks import accuracy, encryption, wraparound
 from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
 from ren.schemes.ckks.bounds import user_stacklevel, warn_transparent
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
-from ren.schemes.ckks.encoder import check_extent, decode_lifted, decode_poly, encode_message
+from ren.schemes.ckks.encoder import check_extent, decode_poly, encode_message
 from ren.schemes.ckks.keys import PublicKey, SecretKey
 from ren.schemes.ckks.message import checked_message, integer
 from ren.schemes.ckks.plaintext import Plaintext, as_number
@@ -162,11 +162,7 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     x.realize()
     if _is_zero(x.a):
         warn_transparent("decrypt")
-    poly, lifted, misfit = encryption.decrypt(secret, x.b, x.a, x.c if isinstance(x, CiphertextProduct) else None)
-    if (
-        misfit or poly.ring.limbs < encryption.CHECKED_LIMBS
-    ):  # otherwise the third limb has shown that every coefficient is sound
-        decode_lifted(lifted, misfit, poly.ring.moduli, x.scale, exact=poly.to_centered_list, slots=x.slots)
+    poly, lifted, misfit = _sound(secret, x)
     level = engine.params.levels + 1 - poly.ring.limbs
     lifted.flags.writeable = False  # shared by everything that decodes this plaintext
     plaintext = Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
@@ -178,6 +174,24 @@ def _is_zero(poly: Poly) -> bool:
     """Whether the first limb of a realized polynomial is zero everywhere. Any other shows it in its first few words already."""
     start = poly.buffer().view(0, min(64, poly.ring.n)).to_host()
     return not start.any() and not poly.limbs(0, 1).residues().any()
+
+
+def _sound(secret: SecretKey, x: Ciphertext | CiphertextProduct) -> tuple[Poly, NDArray[np.float64], int]:
+    """The decrypted polynomial and its `lift()`. Raises DecryptionError unless it certainly is what was computed; see `ren.schemes.ckks.wraparound`."""
+    product = x.c if isinstance(x, CiphertextProduct) else None
+    poly, lifted, misfit = encryption.decrypt(secret, x.b, x.a, product)
+    proven = wraparound.is_proven(x.bound, x.b.ring.modulus, x.scale)
+    if not misfit and poly.ring.limbs == encryption.CHECKED_LIMBS:
+        # Every coefficient is below q_0 q_1 / 2 and agrees modulo q_2.
+        if proven or poly.ring.moduli[2] >> wraparound.CHECK_BITS:
+            return poly, lifted, misfit
+        if poly.ring.limbs < x.b.ring.limbs:
+            poly = encryption.opened(secret, x.b, x.a, product, x.b.ring.limbs)
+            lifted, misfit = poly.lift()
+    exact = misfit or poly.ring.limbs > encryption.CHECKED_LIMBS
+    largest = max(map(abs, poly.to_centered_list())) if exact else float(np.abs(lifted).max())
+    wraparound.require_sound(largest, poly.ring.modulus, x.scale, x.bound)
+    return poly, lifted, misfit
 
 
 def decode(

@@ -1,0 +1,62 @@
+"""Telling a result from one that wrapped around the modulus: what decryption accepts, and what can be known before.
+
+Ciphertexts hold integers modulo Q. All operations but a modulus raise commute with that reduction, so values in between may exceed Q without harm; a result is wrong exactly
+when its own coefficients exceed Q/2, and then nothing in it says so. Three facts can exclude that:
+
+* A proof: the bound that was tracked from checked inputs fits (at most a quarter of Q). Noise has the other quarter.
+* Free room: a coefficient that wrapped around lies anywhere modulo Q, and below 2^-(CHECK_BITS + 1) Q, where a result without a proof must lie, with probability
+  2^-CHECK_BITS. A result whose slots are all equal has a single coefficient, so no more can be had from the others. At the last level, a first prime ten bits above the
+  scale leaves no such room: only a proof admits a result there.
+* The proof is a promise where a caller gave the bound (`assume_bound`, `jit.encrypted(bound=)`). A coefficient of twice the bound or more shows that it was broken.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ren.errors import DecryptionError
+from ren.schemes.ckks.encoder import CAPACITY_DIVISOR, capacity
+from ren.schemes.ckks.params import CKKSParams
+from ren.schemes.ckks.scale import Scale
+
+#: A value without a proof is accepted when a wrapped one would have been refused with probability 1 - 2^-30.
+CHECK_BITS = 30
+_ROOM = CHECK_BITS + 1  # for both signs
+
+
+def is_proven(bound: float, modulus: int, scale: Scale) -> bool:
+    """Whether slots up to `bound` cannot wrap around."""
+    return math.isfinite(bound) and bound <= capacity(modulus, scale)
+
+
+def largest_unproven(modulus: int, scale: Scale) -> float:
+    """The largest absolute value of a slot that decryption accepts without a proof."""
+    bits = math.log2(modulus) - _ROOM - scale.log2
+    return 2.0**bits if bits < 1023 else math.inf
+
+
+def is_checkable(params: CKKSParams, level: int, scale: Scale) -> bool:
+    """Whether results of modulus 1 at (level, scale) are accepted without a proof."""
+    return largest_unproven(params.ring_at(level).modulus, scale) >= 1
+
+
+def require_sound(largest: int | float, modulus: int, scale: Scale, bound: float) -> None:
+    """Raise DecryptionError unless the largest absolute coefficient shows, with what is known of the bound, that nothing wrapped around."""
+    if largest * CAPACITY_DIVISOR > modulus or largest != largest:
+        reason = f"above a quarter of the {math.log2(modulus):.1f}-bit modulus: the result overflowed or is noise"
+        hint = "Scale the inputs down, leave more levels, or check that the ciphertext belongs to this key"
+    elif not is_proven(bound, modulus, scale):
+        if largest < 1 or int(largest) << _ROOM <= modulus:
+            return
+        reason = (
+            f"and no bound shows that the result fits: without one it must leave {_ROOM} bits of the {math.log2(modulus):.1f}-bit modulus free, "
+            "or an overflow could look like it"
+        )
+        hint = f"Where the values are known to stay within some b of at most {capacity(modulus, scale):.6g}, say so: decrypt(x.assume_bound(b)), or declare bounds of the inputs (msg_bound, encrypted(bound=)). Otherwise decrypt one level earlier"
+    elif largest > 2 * max(bound, 1.0) * float(scale):
+        reason = f"over twice what the bound {bound:.6g} allows at scale 2^{scale.log2:.1f}: the promised bound does not hold"
+        hint = "Promise a bound that holds (assume_bound, encrypted(bound=)), or none"
+    else:
+        return
+    size = f"{math.log2(largest):.1f}" if largest >= 1 else str(largest)
+    raise DecryptionError(f"a decrypted coefficient has {size} bits, {reason}", subject="coefficients", hint=hint)
