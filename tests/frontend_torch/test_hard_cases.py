@@ -147,3 +147,34 @@ def test_public_data_makes_no_batch_of_a_vector(engine: Any) -> None:
     program, workspace = lowered(captured, engine)
     with pytest.raises(ProgramRunError, match=rf"{HERE}:\d+.*without batch axes"):
         program.run(FULL[:4], FULL[:8].reshape(2, 4), workspace=workspace)
+
+
+@pytest.mark.parametrize(
+    ("function", "role", "code"),
+    [
+        (lambda x: x * 1e7, jit.encrypted(level=5, bound=1.0), "over-capacity"),
+        (lambda x: x + 1e7, jit.encrypted(level=6), "over-capacity"),
+        (lambda x: x * 1e15, jit.encrypted(level=5), "over-capacity"),
+    ],
+)
+def test_numbers_that_no_level_left_holds_are_found_before_the_run(
+    function: Any, role: Any, code: str, engine: Any
+) -> None:
+    found = refused(engine, function, x=role)
+    assert {d.code for d in found} <= {code, "unchecked-result"}
+    assert all(d.line is not None for d in found)
+
+
+def growing(x: Any) -> Any:
+    v0 = x**3
+    v2 = (v0 * x).sum(-1, keepdim=True)
+    v4 = (v2 * v2).sum(-1, keepdim=True)
+    return v4**3
+
+
+@pytest.mark.parametrize("role", [jit.encrypted(), jit.encrypted(bound=1.0)])
+def test_powers_of_sums_that_overflow_are_refused_where_it_happens(role: Any, engine: Any) -> None:
+    """With 64 slots of size 1 the result is 64^9: at the last level nothing would show that it wrapped around."""
+    found = refused(engine, growing, x=role)
+    assert {d.code for d in found} <= {"unchecked-result", "level-exhausted", "over-capacity"}
+    assert all(Path(str(d.file)).name == HERE and d.line is not None for d in found)

@@ -106,9 +106,18 @@ def test_without_automatic_keys_operations_say_what_is_missing(new_engine: Make)
     assert engine.decode(engine.decrypt(x * x), 1)[0] == pytest.approx(0.25, abs=1e-6)
 
 
-def test_rotation_by_the_identity_has_no_key(new_engine: Make) -> None:
-    with pytest.raises(MissingKeyError, match="identity"):
-        new_engine().rotation_key(64)
+def test_rotation_by_the_identity_has_an_empty_key(new_engine: Make) -> None:
+    """Steps of a program that were written before there was an engine: multiples of its slot count among them."""
+    engine = new_engine()
+    for owner in (engine, engine.public()):
+        key = owner.rotation_key(128)
+        assert (key.step, key.nbytes, key.key_id) == (0, 0, engine.key_id)
+        assert pickle.loads(pickle.dumps(key)).key_id == engine.key_id
+    keys = ckks.RotationKeySet({step: engine.rotation_key(step) for step in (64, 65, 128)})
+    assert keys.steps == (1,)
+    assert keys.lacking([-64, 1, 2, 64, 65]) == [2]
+    with pytest.raises(KeyMismatchError):
+        ckks.RotationKeySet({64: engine.rotation_key(64), 1: new_engine().rotation_key(1)})
 
 
 def test_values_of_two_owners_never_mix(new_engine: Make) -> None:

@@ -52,9 +52,11 @@ def test_a_broken_promise_is_noticed(engine: Any) -> None:
 
 
 def test_a_bound_at_the_capacity_is_a_proof(engine: Any) -> None:
+    """The value itself leaves the noise some room below the quarter."""
     limit = engine.bounds.limit(6, engine.params.scale_at(6))
-    x = engine.encrypt_message([limit] * 64, level=6)
-    np.testing.assert_allclose(engine.decode(engine.decrypt(x)), limit, rtol=1e-6)
+    x = engine.encrypt_message([0.999 * limit] * 64, level=6)
+    assert x.bound == limit
+    np.testing.assert_allclose(engine.decode(engine.decrypt(x)), 0.999 * limit, rtol=1e-6)
     assert not wraparound.is_proven(float("inf"), 1 << 3000, engine.params.scale_at(6))
 
 

@@ -560,6 +560,12 @@ def test_keys_for_what_was_analysed_without_an_engine(engine: Any) -> None:
     assert keys.rotations.steps == (1, 2, 4, 8, 16, 32, 61)
     assert (keys.relinearization, keys.conjugation) == (None, None)
     assert program.readiness({"engine": engine, "evaluation_keys": keys}).runnable
+    one_by_one = ckks.EvaluationKeySet(
+        ckks.RotationKeySet({step: engine.rotation_key(step) for step in needs.rotation_steps})
+    )
+    assert one_by_one.rotations is not None and one_by_one.rotations.steps == keys.rotations.steps
+    assert program.readiness({"engine": engine, "evaluation_keys": one_by_one}).runnable
+    assert {"missing-engine"} == program.readiness({"evaluation_keys": one_by_one}).codes
     exact = analyze_evaluation_key_requirements(program, engine=engine)
     assert exact.rotation_steps == {1, 2, 4, 8, 16, 32, 61}
     assert engine.evaluation_keys_for(exact).rotations.steps == keys.rotations.steps

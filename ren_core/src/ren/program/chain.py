@@ -6,6 +6,7 @@ left as numbers. So a scale that a user wrote as 2.0**40, or took from a ciphert
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from xdsl.ir import Attribute
 
 from ren.program.layout import Layout
 from ren.program.scales import SymbolicScale, make
-from ren.program.states import EncryptedState, PlaintextState
+from ren.program.states import EncryptedState
 from ren.program.types import EncryptedType, PlaintextType
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def concrete_type(type_: Attribute, params: CKKSParams) -> Attribute:
         return EncryptedType(state)
     if isinstance(type_, PlaintextType):
         p = type_.data
-        return PlaintextType(PlaintextState(p.level, _scale(p.scale, params), _layout(p.layout, params), p.use))
+        return PlaintextType(replace(p, scale=_scale(p.scale, params), layout=_layout(p.layout, params)))
     return type_
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ren.program.diagnostics import Diagnostic, located
-from ren.program.requirements import EvaluationKeyRequirements
+from ren.program.requirements import EvaluationKeyRequirements, most_slots, span_steps
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
@@ -50,8 +50,11 @@ def _instead(keys: Any) -> str:
 def describe(needed: EvaluationKeyRequirements) -> str:
     """What is needed, as text."""
     parts = []
-    if needed.rotation_steps:
-        parts.append(f"rotation by {', '.join(map(str, sorted(needed.rotation_steps)))}")
+    steps = set(needed.rotation_steps)
+    for stride in needed.all_slots_from:
+        steps -= set(span_steps(stride, most_slots() // stride))
+    if steps:
+        parts.append(f"rotation by {', '.join(map(str, sorted(steps)))}")
     if needed.all_slots_from:
         parts.append(
             f"rotations for a sum over all slots from step {', '.join(map(str, sorted(needed.all_slots_from)))}"
@@ -65,11 +68,11 @@ def describe(needed: EvaluationKeyRequirements) -> str:
 
 
 def _incomplete(needed: EvaluationKeyRequirements, keys: Any) -> Iterator[Diagnostic]:
-    present = keys.rotations if keys.rotations is not None else {}
-    missing = sorted(step for step in needed.rotation_steps if step not in present)
+    present = keys.rotations
+    missing = sorted(needed.rotation_steps) if present is None else present.lacking(needed.rotation_steps)
     if missing:
-        shown = ", ".join(map(str, sorted(present))) or "none"
-        message = f"rotation keys are missing for steps {', '.join(map(str, missing))}; present: {shown}"
+        shown = ", ".join(map(str, present or ())) or "none"
+        message = f"rotation keys are missing for steps {', '.join(map(str, missing))}; present: {shown}. engine.evaluation_keys_for(requirements) makes exactly what is needed"
         yield located("incomplete-evaluation-keys", message, subject="rotations")
     yield from _too_deep(needed, keys)
     if needed.requires_relinearization and keys.relinearization is None:

@@ -34,7 +34,8 @@ class EvaluationKeyRequirements:
     """Evaluation keys that a program needs.
 
     rotation_steps: canonical: modulo the slots of the frame that is rotated, or of the engine when it was given; without an engine a rotation of
-    the full slot vector stays as written. 0 needs no key and is left out. all_slots_from: without an engine, strides of sums over all slots: they need
+    the full slot vector stays as written, and a sum over all slots has the steps for the largest slot count there is; those that an engine takes for multiples of its slots need no key,
+    and `engine.rotation_key` gives an empty one. 0 is left out. all_slots_from: without an engine, strides of sums over all slots: they need
     the steps stride, 2 stride, 4 stride, ... below the slot count. key_bytes: of all keys in memory, 0 without an engine. semantic_operations: operations that were
     not lowered yet and whose keys are therefore not counted. shallowest: (kind, step) -> smallest level at which the key is used, where it is known.
     """
@@ -223,6 +224,7 @@ def analyze_evaluation_key_requirements(
                 used = span_steps(need.step, need.span or slots or 1)
             else:
                 spans.add(need.step)
+                used = span_steps(need.step, most_slots() // need.step)
             if need.kind == "rotation":
                 steps.update(used)
             level = type_.data.level if isinstance(type_, EncryptedType) else None
@@ -246,6 +248,13 @@ def analyze_evaluation_key_requirements(
 def span_steps(stride: int, count: int) -> list[int]:
     """Rotations that sum `count` (a power of two) slots at distance `stride`: stride, 2 stride, ..., count/2 stride."""
     return [stride << i for i in range(count.bit_length() - 1)]
+
+
+def most_slots() -> int:
+    """The largest slot count that any secure parameters have."""
+    from ren.schemes.ckks.security import MAX_MODULUS_BITS
+
+    return max(MAX_MODULUS_BITS) // 2
 
 
 def analyze_value_states(

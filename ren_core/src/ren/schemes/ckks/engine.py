@@ -24,6 +24,7 @@ from ren.schemes.ckks.keys import (
     ConjugationKey,
     EvaluationKey,
     EvaluationKeySet,
+    IdentityRotationKey,
     PublicKey,
     RelinearizationKey,
     RotationKey,
@@ -126,8 +127,10 @@ class PublicEngine:
         return self.keys.conjugation_key()
 
     def rotation_key(self, step: int) -> RotationKey:
-        """For rotation by `step` (torch.roll direction), modulo the slot count. Raises MissingKeyError naming the steps present."""
-        return self.keys.rotation_key(rotation.step_of(step))
+        """For rotation by `step` (torch.roll direction), modulo the slot count. Raises MissingKeyError naming the steps present. An empty key for multiples of
+        the slot count, which need none."""
+        step = rotation.step_of(step)
+        return self.keys.rotation_key(step) if step % self.num_slots else IdentityRotationKey(self.params, self.key_id)
 
     def rotation_keys(self, steps: Iterable[int]) -> RotationKeySet:
         """Several at once; multiples of the slot count need no key."""
@@ -428,14 +431,10 @@ class Engine(PublicEngine):
         return self._owner.make_conjugation()
 
     def rotation_key(self, step: int) -> RotationKey:
-        """For rotation by `step`, modulo the slot count; made when first asked for. Raises MissingKeyError for step 0, which needs none."""
+        """For rotation by `step`, modulo the slot count; made when first asked for. An empty key for multiples of the slot count, which need none."""
         normalised = rotation.step_of(step) % self.num_slots
         if normalised == 0:
-            raise MissingKeyError(
-                f"rotation by {step} is the identity: there is no key for it",
-                subject="rotation",
-                hint="Leave step 0 out",
-            )
+            return IdentityRotationKey(self.params, self.key_id)
         return self._owner.make_rotations([normalised])[normalised]
 
     def rotation_keys(self, steps: Iterable[int]) -> RotationKeySet:
@@ -444,12 +443,9 @@ class Engine(PublicEngine):
 
     def evaluation_keys_for(self, needs: Any) -> EvaluationKeySet:
         """Exactly the keys that a program needs. needs: what `analyze_evaluation_key_requirements` returned, with or without an engine: steps are taken modulo the slot
-        count, duplicates and 0 left out, and sums over all slots get their steps. Raises MemoryBudgetError before the first key is made."""
-        steps = {rotation.step_of(step) % self.num_slots for step in needs.rotation_steps}
-        for stride in needs.all_slots_from:
-            steps.update((stride << i) % self.num_slots for i in range(self.num_slots.bit_length() - 1))
+        count, duplicates and 0 left out. Raises MemoryBudgetError before the first key is made."""
         return EvaluationKeySet(
-            self.rotation_keys(sorted(steps - {0})),
+            self.rotation_keys(needs.rotation_steps),
             self.relinearization_key if needs.requires_relinearization else None,
             self.conjugation_key if needs.requires_conjugation else None,
         )

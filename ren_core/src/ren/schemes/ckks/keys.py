@@ -7,7 +7,7 @@ the id of its owner's secret (a random tag, drawn apart from the secret) and is 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -232,6 +232,30 @@ class RotationKey(EvaluationKey):
         return (self.step,)
 
 
+class IdentityRotationKey(RotationKey):
+    """What rotations by multiples of the slot count take: nothing. A RotationKeySet accepts it and keeps nothing, so that a loop over the steps of a program, written before
+    there was an engine to take them modulo its slots, needs no case of its own."""
+
+    __slots__ = ()
+
+    def __init__(self, params: CKKSParams, key_id: str) -> None:
+        self.params = params
+        self.key_id = key_id
+        self.level = 0
+        self.step = 0
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    @property
+    def stored_nbytes(self) -> int:
+        return 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IdentityRotationKey, (self.params, self.key_id)
+
+
 def load_evaluation_key(
     cls: type[EvaluationKey],
     extra: tuple[Any, ...],
@@ -261,13 +285,14 @@ class RotationKeySet(Mapping[int, RotationKey]):
         """keys: step -> key; each key must be the one for that step, and all must have one owner."""
         self._keys: dict[int, RotationKey] = {}
         self._slots = 0
+        first: RotationKey | None = None
         for step, key in (keys or {}).items():
             if not isinstance(key, RotationKey):
                 raise UnsupportedOperandError(
                     f"RotationKeySet: step {step} is given a {type(key).__name__}, not a RotationKey",
                     subject="rotations",
                 )
-            first = next(iter(self._keys.values()), key)
+            first = key if first is None else first
             if (key.key_id, key.params) != (first.key_id, first.params):
                 raise KeyMismatchError(
                     f"RotationKeySet: keys of {first.key_id} and {key.key_id} together", subject="rotations"
@@ -278,7 +303,12 @@ class RotationKeySet(Mapping[int, RotationKey]):
                     f"RotationKeySet: the key given for step {step} (normalised {step % self._slots}) rotates by {key.step}",
                     subject="rotations",
                 )
-            self._keys[key.step] = key
+            if key.step:
+                self._keys[key.step] = key
+
+    def lacking(self, steps: Iterable[int]) -> list[int]:
+        """Those of the steps for which there is no key and one is needed, ascending."""
+        return sorted(k for k in steps if k not in self and not (self._slots and k % self._slots == 0))
 
     @property
     def steps(self) -> tuple[int, ...]:
