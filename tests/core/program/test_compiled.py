@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -311,10 +312,17 @@ def test_bounds_of_other_calls_are_checked_by_each(engine: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compiled(x, W).bound <= 2.0
-    with pytest.warns(PossibleOverflowWarning):
-        large = compiled(x, W * 10)
+    for run in (compiled, partial(interpret, program, workspace=space)):
+        with (
+            pytest.warns(PossibleOverflowWarning),
+            pytest.raises(ProgramInputError, match="no room to notice an overflow"),
+        ):
+            run(x, W * 10)
+    space["result_bound"] = 1.0  # not kept: what is compared are words, nothing is decrypted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        large = compiled(x, W * 10)
+        assert large.bound == 1.0
         assert parts(large) == parts(interpret(program, x, W * 10, workspace=space))
 
 
@@ -347,7 +355,7 @@ def test_observers(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     program.run(x, W, workspace=space)
     assert [hook for hook, _ in seen] == ["ren_before_run", "ren_after_run"]
     del seen[:]
-    with pytest.raises(ProgramRunError):
+    with pytest.raises(ProgramInputError, match="nan"):
         program.run(x, np.full(S, np.nan), workspace=space)
     assert [hook for hook, _ in seen] == ["ren_before_run", "ren_on_run_error"]
 
