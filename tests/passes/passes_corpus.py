@@ -129,7 +129,7 @@ def chebyshev_of(x: Any, times: int) -> Any:
     return x
 
 
-case("2x2-1-five-times", lambda s: chebyshev(s, 5), lambda x: chebyshev_of(x, 5), X)
+case("2x2-1-six-times", lambda s: chebyshev(s, 6), lambda x: chebyshev_of(x, 6), X)
 case("minus", lambda s: s.op("negate", s.sub(s["x"], s["y"])), lambda x, y: y - x, X, Y)
 case("x*y+z", lambda s: s.add(s.mul(s["x"], s["y"]), s["z"]), lambda x, y, z: x * y + z, X, Y, Z)
 case("x-x*y*z", lambda s: s.sub(s["x"], s.mul(s.mul(s["x"], s["y"]), s["z"])), lambda x, y, z: x - x * y * z, X, Y, Z)

@@ -30,7 +30,7 @@ CASES = {c.name: c for c in CORPUS.CASES}
 FEW = (
     "polynomial-3",
     "sum-of-products",
-    "2x2-1-five-times",
+    "2x2-1-six-times",
     "sum-v8",
     "rolled-products",
     "matmul-linear-8x8",

@@ -239,6 +239,10 @@ class PossibleOverflowWarning(UserWarning):
     code = "possible-overflow"
 
 
+class UncheckedResultWarning(UserWarning):
+    """A result that may have overflowed without a trace: no bound shows that it fits, and its level has no room in which an overflow would show."""
+
+
 class TransparentCiphertextWarning(UserWarning):
     """A ciphertext that anybody can read, such as x - x or x * 0: its value is defined, but it hides nothing."""
 

@@ -482,7 +482,7 @@ def test_another_engine_is_another_analysis(engine: Any) -> None:
     assert program.readiness(workspace_for(program, engine)).runnable
 
 
-def test_results_at_the_last_level_need_a_bound(engine: Any) -> None:
+def test_results_at_the_last_level_without_a_bound_are_told(engine: Any) -> None:
     """2 x^2 - 1 six times: nothing is left to notice an overflow by, so what is promised decides."""
     for bound, promise, codes in (
         (None, None, {"unchecked-result"}),
@@ -540,6 +540,8 @@ def test_public_numbers_are_judged_as_the_engine_judges_them(engine: Any, level:
                 if name == "add_scalar" or (name == "material" and level == 6)
                 else 0.5 * size + 0.5 * (name == "polynomial")
             )
+            if "unchecked-result" in report.codes:
+                continue  # said before the run: the number may be wrong
             try:
                 got = engine.decode(engine.decrypt(found))
             except errors.DecryptionError:

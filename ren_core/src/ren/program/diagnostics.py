@@ -97,8 +97,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     ),
     "possible-overflow": ("warning", "A value may outgrow the modulus of its level. An error under strict bounds."),
     "unchecked-result": (
-        "error",
-        "A result may exceed what its level holds, and the level leaves no room to notice it: declare bounds, or promise workspace['result_bound']. A warning where public data of the call decides.",
+        "warning",
+        "A result may exceed what its level holds, and the level leaves no room to notice it: declare bounds, or promise workspace['result_bound']. An error under strict bounds.",
     ),
     "undefined-state": (
         "warning",

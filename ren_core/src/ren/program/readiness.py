@@ -347,7 +347,7 @@ def _report_flow(flow: Flow, block: Block, findings: _Findings, *, strict: bool,
         if problem.code == "unchecked-result":
             if promised is not None and problem.limit is not None and promised <= problem.limit:
                 continue
-            severity = "warning" if problem.pending else None
+            severity = "error" if strict and not problem.pending else None
         code = problem.code if problem.code in CODES else "invalid-state"
         if problem.op is not None:
             findings.add(code, f"{operation_name(problem.op)}: {problem.message}", op=problem.op, severity=severity)

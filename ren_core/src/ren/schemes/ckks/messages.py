@@ -162,7 +162,7 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     x.realize()
     if _is_zero(x.a):
         warn_transparent("decrypt")
-    poly, lifted, misfit = _sound(secret, x)
+    poly, lifted, misfit = _sound(secret, x, strict=engine.strict_bounds)
     level = engine.params.levels + 1 - poly.ring.limbs
     lifted.flags.writeable = False  # shared by everything that decodes this plaintext
     plaintext = Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
@@ -176,8 +176,10 @@ def _is_zero(poly: Poly) -> bool:
     return not start.any() and not poly.limbs(0, 1).residues().any()
 
 
-def _sound(secret: SecretKey, x: Ciphertext | CiphertextProduct) -> tuple[Poly, NDArray[np.float64], int]:
-    """The decrypted polynomial and its `lift()`. Raises DecryptionError unless it certainly is what was computed; see `ren.schemes.ckks.wraparound`."""
+def _sound(
+    secret: SecretKey, x: Ciphertext | CiphertextProduct, *, strict: bool
+) -> tuple[Poly, NDArray[np.float64], int]:
+    """The decrypted polynomial and its `lift()`, judged by `ren.schemes.ckks.wraparound`. Raises DecryptionError."""
     product = x.c if isinstance(x, CiphertextProduct) else None
     poly, lifted, misfit = encryption.decrypt(secret, x.b, x.a, product)
     proven = wraparound.is_proven(x.bound, x.b.ring.modulus, x.scale)
@@ -190,7 +192,7 @@ def _sound(secret: SecretKey, x: Ciphertext | CiphertextProduct) -> tuple[Poly, 
             lifted, misfit = poly.lift()
     exact = misfit or poly.ring.limbs > encryption.CHECKED_LIMBS
     largest = max(map(abs, poly.to_centered_list())) if exact else float(np.abs(lifted).max())
-    wraparound.require_sound(largest, poly.ring.modulus, x.scale, x.bound)
+    wraparound.require_sound(largest, poly.ring.modulus, x.scale, x.bound, strict=strict)
     return poly, lifted, misfit
 
 
