@@ -151,19 +151,21 @@ def test_public_data_makes_no_batch_of_a_vector(engine: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "role", "code"),
+    ("function", "role", "code", "runnable"),
     [
-        (lambda x: x * 1e7, jit.encrypted(level=5, bound=1.0), "over-capacity"),
-        (lambda x: x + 1e7, jit.encrypted(level=6), "over-capacity"),
-        (lambda x: x * 1e15, jit.encrypted(level=5), "over-capacity"),
+        (lambda x: x * 1e7, jit.encrypted(level=5, bound=1.0), "unchecked-result", True),
+        (lambda x: x + 1e7, jit.encrypted(level=6), "over-capacity", False),
+        (lambda x: x * 1e15, jit.encrypted(level=5), "over-capacity", False),
     ],
 )
 def test_numbers_that_no_level_left_holds_are_found_before_the_run(
-    function: Any, role: Any, code: str, engine: Any
+    function: Any, role: Any, code: str, runnable: bool, engine: Any
 ) -> None:
-    found = refused(engine, function, x=role)
-    assert {d.code for d in found} <= {code, "unchecked-result"}
-    assert all(d.line is not None for d in found)
+    program, workspace = lowered(jit.trace(function, inputs={"x": role}), engine)
+    report = program.readiness(workspace)
+    assert report.runnable is runnable
+    assert {d.code for d in report.diagnostics} >= {code}
+    assert all(d.line is not None for d in report.diagnostics)
 
 
 def growing(x: Any) -> Any:

@@ -37,9 +37,11 @@ def test_ten_times_on_enough_levels_is_right() -> None:
     space = workspace_for(program, engine)
     report = program.readiness(space)
     assert report.runnable
-    assert report.codes == {"unchecked-result"}  # by the bounds alone it may overflow, unseen at the last level
+    assert {d.code for d in report.diagnostics} == {
+        "unchecked-result"
+    }  # by the bounds alone it may overflow, unseen at the last level
     space["result_bound"] = 1.0
-    assert not program.readiness(space).codes
+    assert not program.readiness(space).diagnostics
     result = program.run(X, workspace=space)
     assert result.level == 10
     # Each step multiplies an error by up to four.

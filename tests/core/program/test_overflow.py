@@ -86,7 +86,7 @@ def check(
     except DecryptionError:
         return "noticed"
     except UncheckedResultWarning:
-        assert "unchecked-result" in report.codes  # before anything ran
+        assert "unchecked-result" in {d.code for d in report.diagnostics}  # before anything ran
         return "warned"
     np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-3 * max(1.0, float(np.abs(want).max())))
     return "right"
@@ -110,7 +110,7 @@ def test_thousands_of_programs_that_overflow_are_never_wrong_numbers(engine: Any
     ("steps", "level", "bound", "outcome"),
     [
         ([("square", 1.0)], 0, 1.0, "right"),
-        ([("square", 1.0)] * 6, 0, None, "warned"),
+        ([("double", 1.0)], 6, None, "warned"),
         ([("factor", 0.25)] * 7, 0, 1.0, "refused"),
         ([("integer", 1e7)] * 5, 3, None, "noticed"),
     ],

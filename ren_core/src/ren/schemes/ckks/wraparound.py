@@ -45,7 +45,8 @@ def is_checkable(params: CKKSParams, level: int, scale: Scale) -> bool:
 def require_sound(largest: int | float, modulus: int, scale: Scale, bound: float, *, strict: bool) -> None:
     """Judge a result by its largest absolute coefficient and what is known of the bound.
 
-    Raises DecryptionError where something certainly wrapped around or a promise is broken; warns (strict: raises) where nothing shows that nothing did.
+    Raises DecryptionError where something certainly wrapped around or a promise is broken; warns (strict: raises) where nothing shows
+    that nothing did.
     """
     if largest * CAPACITY_DIVISOR > modulus or largest != largest:
         reason = f"above a quarter of the {math.log2(modulus):.1f}-bit modulus: the result overflowed or is noise"
@@ -58,7 +59,8 @@ def require_sound(largest: int | float, modulus: int, scale: Scale, bound: float
             "so an overflow could look like it"
         )
         hint = f"Where the values are known to stay within some b of at most {capacity(modulus, scale):.6g}, say so: decrypt(x.assume_bound(b)), or declare bounds of the inputs (msg_bound, encrypted(bound=)). Otherwise decrypt one level earlier"
-        if not strict:
+        if not strict and largest_unproven(modulus, scale) < 1:
+            # No result without a proof could be told from an overflow here; where some can, this one is too large.
             text = f"unchecked-result: decrypt: a coefficient has {_size(largest)} bits, {reason}. {hint}"
             warnings.warn(text, UncheckedResultWarning, stacklevel=user_stacklevel())
             return
