@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from functools import partial
@@ -313,11 +314,9 @@ def test_bounds_of_other_calls_are_checked_by_each(engine: Any) -> None:
         warnings.simplefilter("error")
         assert compiled(x, W).bound <= 2.0
     for run in (compiled, partial(interpret, program, workspace=space)):
-        with (
-            pytest.warns(PossibleOverflowWarning),
-            pytest.raises(ProgramInputError, match="no room to notice an overflow"),
-        ):
-            run(x, W * 10)
+        with pytest.warns(PossibleOverflowWarning):
+            result = run(x, W * 10)
+        assert math.isinf(result.bound)  # decryption says that it may have overflowed
     space["result_bound"] = 1.0  # not kept: what is compared are words, nothing is decrypted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -257,7 +257,7 @@ class _Simulation:
         operands = _xdsl.operands(op)
         case = NoiseCase(
             noises=(Noise(),) * len(operands),
-            states=tuple(getattr(self._type(v), "data", None) for v in operands),
+            states=tuple(getattr(self._type_of(v), "data", None) for v in operands),
             result=result.data,
             attributes=row.python_attributes(op.properties),
             params=self.params,
@@ -267,7 +267,7 @@ class _Simulation:
             return row.noise(case)
         return None
 
-    def _type(self, value: SSAValue) -> Attribute:
+    def _type_of(self, value: SSAValue) -> Attribute:
         return self.flow.types.get(value, value.type)
 
 
@@ -281,7 +281,7 @@ def _same(s: _Simulation, op: Operation, at: Mapping[str, Any], x: list[Slots]) 
 
 
 def _reinterpret(s: _Simulation, op: Operation, at: Mapping[str, Any], x: list[Slots]) -> tuple[Slots, ...]:
-    before = number_of(s._type(_xdsl.operands(op)[0]).data.scale, s.params)  # type: ignore[attr-defined]
+    before = number_of(s._type_of(_xdsl.operands(op)[0]).data.scale, s.params)  # type: ignore[attr-defined]
     after = number_of(at["scale"], s.params)
     return (x[0] * (float(before) / float(after)),)  # type: ignore[arg-type]
 

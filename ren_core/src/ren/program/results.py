@@ -1,4 +1,4 @@
-"""What leaves a program: results that carry a bound by which decryption can judge, checked before anything is computed.
+"""What leaves a program: results that carry a bound by which decryption can judge.
 
 Readiness has judged by what is declared (`ren.program.flow`). A call knows more: the bounds that its ciphertexts carry, and how large its public data is.
 """
