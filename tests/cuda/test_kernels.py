@@ -18,6 +18,7 @@ from ren.testing.runner import run_apart
 from ren.testing.vectors import generator, operand, primes_of_width, ring_of_width
 from ren_backend_cuda.backend import CudaBackend
 from ren_backend_cuda.lower_elementwise import CODE, LAST, MEMORY, PLACE_BITS, program
+from ren_backend_cuda.peephole import fuse
 from ren_backend_cuda.tables import Tables, limb_record
 
 from ren_backend_cuda import lower_key_switch
@@ -297,8 +298,21 @@ def test_wrong_views_run_nothing(backend, device):
         [(memory, 0), (memory, 8)],
         [(memory, 0), (memory, -1)],
         [(memory, 0), (None, 0)],
+        [(memory, 0), (get_backend("cpu").alloc(20), 0)],
         [1, 2],
     ):
         with pytest.raises(KernelOperandError):
             run(views)
     assert len(device.launched) == before
+
+
+def test_a_division_and_an_automorphism_of_longer_rows_stay_two() -> None:
+    """The quotient of two limbs of 64 words, read as one limb of 128: as many words, another ring."""
+    short, long = ring_of_width(64, 50, 4), ring_of_width(128, 50, 1)
+    quotient = Operand(1, 0, 128)
+    units = [
+        ExecUnit("mod_down", short, (2, 0, Domain.NTT), (Operand(0, 0, 256),), (), (quotient,)),
+        ExecUnit("automorphism", long, (5, Domain.NTT), (quotient,), (), (Operand(2, 0, 128),)),
+    ]
+    slots = [Slot(SlotKind.INPUT, 256), Slot(SlotKind.TEMPORARY, 128), Slot(SlotKind.OUTPUT, 128)]
+    assert [u.kernel for u in fuse(units, slots)] == ["mod_down", "automorphism"]

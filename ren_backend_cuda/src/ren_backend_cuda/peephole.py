@@ -43,6 +43,7 @@ def _fits(first: ExecUnit, second: ExecUnit, slots: Sequence[Slot]) -> bool:
         and len(second.params) == 2
         and first.params[2] == second.params[1] == Domain.NTT
         and first.outputs == second.inputs
+        and first.ring.n == second.ring.n  # equal words may be fewer, longer rows
         and slots[first.outputs[0].slot].kind is SlotKind.TEMPORARY
         and not any(_overlap(a, b) for a in first.inputs for b in second.outputs)
     )

@@ -20,7 +20,11 @@ DRIVER = "Install or update the NVIDIA driver until `nvidia-smi` lists a GPU"
 
 def probe() -> DeviceFacts:
     """Ask in order, stop at the first that fails. Never raises."""
-    if importlib.util.find_spec("cupy") is None:
+    try:
+        found = importlib.util.find_spec("cupy") is not None
+    except ValueError:  # something that calls itself cupy was put into sys.modules
+        found = False
+    if not found:
         return DeviceFacts(False, False, False, False, "CuPy is not installed", INSTALL)
     if nvrtc.find() is None:
         return DeviceFacts(False, False, False, False, "NVRTC, which compiles the kernels, is not installed", INSTALL)

@@ -70,7 +70,9 @@ class Runner:
         words = max((g.scratch for g in groups), default=0)
         self._scratch = scratch.take(words) if words else None
         self._slots, self._offsets, self._calls = _layout(groups, len(slot_words))
-        self._free: deque[_Instance] = deque([self._instance()])
+        first = self._instance()
+        self._memory = type(first.block)
+        self._free: deque[_Instance] = deque([first])
 
     @property
     def launches(self) -> int:
@@ -79,9 +81,10 @@ class Runner:
 
     def __call__(self, views: Sequence[View]) -> None:
         """Run on bound memory. Raises KernelOperandError for a missing view or one that does not fit; nothing has run then."""
+        memory = self._memory
         try:
             addresses = [
-                m.address + 8 * o if 0 <= o <= m.words - w else _refuse(m, o, w)
+                m.address + 8 * o if type(m) is memory and 0 <= o <= m.words - w else _refuse(m, o, w, memory)
                 for (m, o), w in zip(views, self._slot_words, strict=True)
             ]
         except (ValueError, TypeError, AttributeError) as error:
@@ -111,7 +114,9 @@ class Runner:
         return KernelOperandError(f"a view must be (memory of this device, word offset), got {wrong!r}")
 
 
-def _refuse(memory: DeviceMemory, offset: int, words: int) -> int:
+def _refuse(memory: DeviceMemory, offset: int, words: int, own: type) -> int:
+    if type(memory) is not own and hasattr(memory, "words"):
+        raise KernelOperandError(f"a slot needs memory of this device ({own.__name__}), got {type(memory).__name__}")
     raise KernelOperandError(f"a slot needs {words} words at {offset}, its memory has {memory.words}")
 
 
