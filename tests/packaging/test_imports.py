@@ -19,6 +19,8 @@ PUBLIC = (
     "plugin",
     "backend",
     "engine.exec_unit",
+    "engine.calibrate",
+    "engine.calibration",
     "ops",
     "ring",
     "errors",

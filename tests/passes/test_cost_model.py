@@ -10,7 +10,7 @@ from ren.errors import CalibrationError, PassError
 from ren.program import CostModel, Program, Workspace, encrypted
 from ren.schemes import ckks
 from ren.testing.program_kit import ProgramBuilder
-from ren_passes.analysis.rotation_steps import baby_width
+from ren_passes.analysis.rotation_steps import best_split
 from ren_passes.hoist_rotations import HoistRotationsPass
 
 PARAMS = ckks.CKKSParams.python_test()
@@ -45,9 +45,11 @@ def test_rotations_are_grouped_where_that_is_faster(model: CostModel | None, gro
 
 def test_baby_steps_follow_the_predicted_times() -> None:
     steps = range(64)
-    assert baby_width(steps, Fixed(1.0, 1e6)) is None, "giant steps are never worth it"
-    assert baby_width(steps, Fixed(1.0, 1.0)) == 8, "equal times: about the square root of either"
-    assert baby_width(steps, Fixed(1.0, 0.25)) < baby_width(steps, Fixed(0.25, 1.0))  # type: ignore[operator]
+    assert best_split(steps, Fixed(1.0, 1e6)) is None, "giant steps are never worth it"
+    equal, few, many = (best_split(steps, Fixed(h, a)) for h, a in ((1.0, 1.0), (1.0, 0.25), (0.25, 1.0)))
+    assert equal is not None and few is not None and many is not None
+    assert equal.width == 8, "equal times: about the square root of either"
+    assert few.width < many.width
 
 
 def test_the_model_predicts_by_the_schedule() -> None:

@@ -44,7 +44,7 @@ def test_unknown_operation_until_a_handler_exists() -> None:
 
 def test_programs_that_were_not_lowered_are_named() -> None:
     with pytest.raises(
-        PassError, match=r"'validate-executable-graph'.*main[\s\S]*ren\.semantic\.square was not lowered"
+        PassError, match=r"'validate-executable-graph'.*main[\s\S]*ren\.semantic\.square is not lowered"
     ):
         PassPipeline([ValidateExecutableGraphPass()]).run(square())
 
