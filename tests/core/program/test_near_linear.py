@@ -70,8 +70,15 @@ def _paused(count: int) -> Program:
         return program_of(count)
 
 
+#: The bar at full size; at a fifth of it one that no other load on the machine can reach, and what is quadratic (100) does.
+SIZES = [(SMALL // 5, LARGE // 5, 30.0), pytest.param(SMALL, LARGE, MOST, marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize(("few", "many", "most"), SIZES)
 @pytest.mark.parametrize("what", ["build", "pipeline", "readiness", "text"])
-def test_ten_times_the_operations_take_at_most_thirteen_times_the_time(what: str, record_property: Any) -> None:
+def test_ten_times_the_operations_take_at_most_thirteen_times_the_time(
+    what: str, few: int, many: int, most: float, record_property: Any
+) -> None:
     def work_on(count: int) -> Callable[[], Any]:
         if what == "build":
             return lambda: _paused(count)
@@ -84,10 +91,10 @@ def test_ten_times_the_operations_take_at_most_thirteen_times_the_time(what: str
         # Another Program each time, for which nothing is remembered.
         return lambda: Program._trusted(program.module).readiness()
 
-    small, large = seconds(work_on(SMALL), 3), seconds(work_on(LARGE), 2)
+    small, large = seconds(work_on(few), 3), seconds(work_on(many), 2)
     record_property("seconds", (small, large))
-    print(f"{what}: {SMALL} operations {small:.3f} s, {LARGE} operations {large:.3f} s, ratio {large / small:.1f}")
-    assert large <= MOST * small
+    print(f"{what}: {few} operations {small:.3f} s, {many} operations {large:.3f} s, ratio {large / small:.1f}")
+    assert large <= most * small
 
 
 @pytest.mark.full
