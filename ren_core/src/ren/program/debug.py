@@ -257,7 +257,11 @@ class _Walk:
         )
         before = len(self.findings)
         self._check_state(name, op, state, actual)
-        if judged.allowed is not None and not added <= judged.allowed:
+        outside = self._chebyshev_excess(op)
+        if outside is not None:
+            # The cause, and the only finding: the error of a series is bounded on [-1, 1] alone.
+            self._find("bound", name, f"a Chebyshev series is meant for [-1, 1], its argument reaches {outside:.6g}", op)
+        elif judged.allowed is not None and not added <= judged.allowed:
             self._find("added-error", name, f"it adds {added:.3g}, {judged.allowed:.3g} is allowed", op)
         declared = (
             state.bound
@@ -266,18 +270,17 @@ class _Walk:
         )
         if declared is not None and magnitude > declared + (predicted or 0.0):
             self._find("bound", name, f"a value of {magnitude:.6g} exceeds the declared bound {declared:.6g}", op)
-        if self._is_chebyshev(op) and _largest(self.seen[_xdsl.operands(op)[0]].clear) > 1 + 2.0**-20:  # type: ignore[arg-type]
-            size = _largest(self.seen[_xdsl.operands(op)[0]].clear)  # type: ignore[arg-type]
-            self._find("bound", name, f"a Chebyshev series is meant for [-1, 1], its argument reaches {size:.6g}", op)
         self._check_padding(name, op, state, judged.found, predicted)
         if len(self.findings) == before and not self._suspect and predicted is not None and not error <= predicted:
             self._find("error", name, f"the error is {error:.3g}, {predicted:.3g} was predicted", op)
         self._suspect = self._suspect or bool(self.findings)
 
-    @staticmethod
-    def _is_chebyshev(op: Operation | None) -> bool:
-        basis = None if op is None else op.properties.get("basis")
-        return basis is not None and getattr(basis, "data", None) == "chebyshev"
+    def _chebyshev_excess(self, op: Operation | None) -> float | None:
+        """The largest argument of a Chebyshev series, if it is outside of [-1, 1]."""
+        if op is None or getattr(op.properties.get("basis"), "data", None) != "chebyshev":
+            return None
+        size = _largest(self.seen[_xdsl.operands(op)[0]].clear)
+        return size if size > 1 + 2.0**-20 else None
 
     def _check_state(self, name: str, op: Operation | None, state: Any, actual: Any) -> None:
         from ren.program.chain import number_of
