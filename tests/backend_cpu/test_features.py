@@ -131,6 +131,24 @@ def test_nothing_is_compiled_at_import() -> None:
     assert run.stdout.split() == ["True", "True", "False"]
 
 
+def test_warmup_compiles_no_kernel_that_the_target_lacks_instructions_for() -> None:
+    """Compiling one ends the process, so the test asks which would be, on a target without AVX-512."""
+    code = (
+        "from ren_backend_cpu import backend, driver, tables, warmup\n"
+        "from ren_backend_cpu.kernels.jit import Entry\n"
+        "asked = []\n"
+        "Entry.made = property(lambda self: asked.append(self.name))\n"
+        "warmup.Runner = tables.limb_table = lambda *a: None\n"
+        "warmup.warmup(lambda text: None)\n"
+        "print(*asked)"
+    )
+    environment = os.environ | {"REN_CPU_FEATURES": "scalar"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    asked = set(run.stdout.split())
+    assert {"automorphism.automorphism_ntt", "sampling.sample_gaussian_scan"} <= asked
+    assert not {"automorphism.automorphism_ntt_blocks", "sampling.sample_gaussian_tree"} & asked
+
+
 def test_the_plugin_module_is_light() -> None:
     code = "import sys, ren_backend_cpu.plugin; print('numba' in sys.modules or 'llvmlite' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

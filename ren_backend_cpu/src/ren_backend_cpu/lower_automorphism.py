@@ -5,7 +5,6 @@ from __future__ import annotations
 from ren.engine.exec_unit import ExecUnit
 from ren.ops import Domain
 
-from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import automorphism as kernels
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, require
 from ren_backend_cpu.lowering import Lowering
@@ -22,7 +21,7 @@ def lower_automorphism(unit: ExecUnit) -> Lowered:
         ring = ring_table(unit.ring)
         index = kernels.coefficient_index(n, g)
         return Lowered(kernels.automorphism_coeff, (x, out, index, ring.address, n), (ring,), items=limbs)
-    if n >= kernels.BLOCK and target().has("avx512f"):
+    if n >= kernels.BLOCK and kernels.automorphism_ntt_blocks.compiles:
         row = (x, out, kernels.block_table(n, g), kernels.block_patterns(g), n)
         return Lowered(kernels.automorphism_ntt_blocks, row, items=limbs)
     return Lowered(kernels.automorphism_ntt, (x, out, kernels.ntt_index(n, g), n), items=limbs)

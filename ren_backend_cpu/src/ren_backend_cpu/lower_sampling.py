@@ -15,7 +15,6 @@ from ren.numtheory.sampling import (
     gaussian_thresholds,
 )
 
-from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import sampling
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part
 from ren_backend_cpu.lowering import Lowering
@@ -47,7 +46,7 @@ def lower_sample(unit: ExecUnit) -> Lowered:
     if distribution == GAUSSIAN:
         thresholds = gaussian_thresholds(argument)
         row = (*operands, residue_limits(moduli, len(thresholds)), limbs, n, stream)
-        if target().has("avx512f") and len(thresholds) <= sampling.TREE_THRESHOLDS:
+        if sampling.sample_gaussian_tree.compiles and len(thresholds) <= sampling.TREE_THRESHOLDS:
             return Lowered(
                 sampling.sample_gaussian_tree, (*row, np.array(sampling.gaussian_tree(thresholds), np.uint64))
             )

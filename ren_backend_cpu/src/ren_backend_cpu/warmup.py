@@ -26,7 +26,7 @@ def warmup(progress: Callable[[str], None]) -> None:
         n = 1 << log_n
         tables.limb_table(n, next(ntt_primes_below(1 << bits, n)))
     for entry in list(Entry.registry.values()):
-        if entry.signature is ROW:
+        if entry.signature is ROW and entry.compiles:
             entry.made  # noqa: B018 - asking for it compiles
     Runner([], [])  # the driver
     ready = [e for e in Entry.registry.values() if e.ready]

@@ -19,7 +19,7 @@ from ren.numtheory.roots import bit_reversal, ntt_automorphism_index, ntt_expone
 
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.kernels.emit import I64, Em, Value, kernel, load, uload, ustore, vt
-from ren_backend_cpu.kernels.jit import compiled, entry
+from ren_backend_cpu.kernels.jit import compiled, entry, entry_with
 
 BLOCK = 64
 #: Words of `block_patterns`: eight row patterns, eight lane patterns, the multiples of g.
@@ -58,7 +58,7 @@ def permute_blocks(src, out, blocks, patterns, n):
     _blocks(src, out, blocks, patterns, n // BLOCK)
 
 
-@entry
+@entry_with("avx512f")
 def automorphism_ntt_blocks(row):
     """x, out, blocks, patterns, n, and first and last limb"""
     x, out, n = row[0], row[1], row[4]

@@ -17,6 +17,7 @@ import numba
 from numba import types
 
 from ren_backend_cpu import cache
+from ren_backend_cpu.features import target
 
 #: Signature of a plan kernel: its row holds addresses and integers.
 ROW = types.void(types.CPointer(types.int64))
@@ -111,9 +112,15 @@ class Entry(_Lazy):
     #: All entries of the process, by name: what `warmup` walks.
     registry: dict[str, Entry] = {}
 
-    def __init__(self, function: Callable[..., None], signature: Any) -> None:
+    def __init__(self, function: Callable[..., None], signature: Any, needs: tuple[str, ...] = ()) -> None:
         super().__init__(function, signature)
+        self._needs = needs
         Entry.registry[self.name] = self
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the target has the features that the kernel is written for. Compiled without them, it would end the process."""
+        return target().has(*self._needs)
 
     @property
     def address(self) -> int:
@@ -130,6 +137,15 @@ class Entry(_Lazy):
 def entry(function: Callable[[Any], None]) -> Entry:
     """A plan kernel `f(row)`; row[k] is an int64 address or integer."""
     return Entry(function, ROW)
+
+
+def entry_with(*features: str) -> Callable[[Callable[[Any], None]], Entry]:
+    """Decorator of a plan kernel whose instructions need these LLVM features."""
+
+    def decorate(function: Callable[[Any], None]) -> Entry:
+        return Entry(function, ROW, features)
+
+    return decorate
 
 
 def limb_function(arguments: int) -> Callable[[Callable[..., None]], Entry]:

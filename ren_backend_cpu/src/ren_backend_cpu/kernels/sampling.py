@@ -24,7 +24,7 @@ from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.kernels.arith import FloatOps, IfmaOps
 from ren_backend_cpu.kernels.chacha import GROUP_WORDS, LANES, key_stream, stream_words
 from ren_backend_cpu.kernels.emit import I64, Em, Value, const, kernel, load, mulhi, uload, ustore, vt
-from ren_backend_cpu.kernels.jit import compiled, entry
+from ren_backend_cpu.kernels.jit import compiled, entry, entry_with
 
 UNIFORM_TAG, TERNARY_TAG, GAUSSIAN_TAG, SPARSE_TERNARY_TAG = 0, 1, 2, 3
 
@@ -327,7 +327,7 @@ def sample_ternary(row):
     _spread_all(small, out, row[3], limbs, n)
 
 
-@entry
+@entry_with("avx512f")
 def sample_gaussian_tree(row):
     """seed, out, scratch, limits, limbs, n, stream, tree"""
     out, limbs, n = row[1], row[4], row[5]
