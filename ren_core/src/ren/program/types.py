@@ -22,126 +22,96 @@ _MAX_BODY = 4096
 _MAX_INTERNED = 1 << 16
 
 
-class _Interned:
-    """One object per data. Losing one (the table is emptied when it grows too large) costs speed, not correctness."""
+class _StateType:
+    """What the role types share: one object per state, and the text of the state between < and >.
 
-    _table: ClassVar[dict[Any, Any]]
+    Losing an object (a table is emptied when it grows too large) costs speed, not correctness.
+    """
+
+    _state: ClassVar[type[Any]]  # what `data` is
+    _objects: ClassVar[dict[Any, Any]]  # state -> type
+    _bodies: ClassVar[dict[str, Any]]  # text -> state: the bodies of one program repeat
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._objects, cls._bodies = {}, {}
 
     def __new__(cls, data: Any = None) -> Any:
         if data is None:  # copying and unpickling fill the object afterwards
             return object.__new__(cls)
-        found = cls._table.get(data)
-        if found is None:
-            if len(cls._table) >= _MAX_INTERNED:
-                cls._table.clear()
-            found = cls._table.setdefault(data, object.__new__(cls))
-        return found
+        found = cls._objects.get(data)
+        return _remember(cls._objects, data, object.__new__(cls)) if found is None else found
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Any:
+        """The state written between < and >, or the empty one when there is no <."""
+        if not at_body(parser):
+            return cls._state()
+        start = parser.pos
+        jump = lexer_jump(parser, _MAX_BODY)
+        if jump is None:
+            parser.raise_error(f"'>' expected within {_MAX_BODY} characters", start)
+        body = jump.strip()
+        state = cls._bodies.get(body)
+        if state is None:
+            try:
+                state = cls._state.read(body)
+            except (ProgramVerifyError, LayoutError) as error:
+                parser.raise_error(f"malformed type: {error}", start)
+            _remember(cls._bodies, body, state)
+        return state
+
+    def print_parameter(self, printer: Printer) -> None:
+        text = self.data.text()  # type: ignore[attr-defined]  # every subclass is a Data
+        if text:
+            printer.print_string(f"<{text}>")
 
 
-def _parse_body(parser: AttrParser, state_class: Any, seen: dict[str, Any]) -> Any:
-    """The state written between < and >, or the empty one when there is no <. `seen` remembers bodies: they repeat."""
-    if not at_body(parser):
-        return state_class()
-    start = parser.pos
-    jump = lexer_jump(parser, _MAX_BODY)
-    if jump is None:
-        parser.raise_error(f"'>' expected within {_MAX_BODY} characters", start)
-    body = jump.strip()
-    state = seen.get(body)
-    if state is None:
-        try:
-            state = state_class.read(body)
-        except (ProgramVerifyError, LayoutError) as error:
-            parser.raise_error(f"malformed type: {error}", start)
-        if len(seen) >= _MAX_INTERNED:
-            seen.clear()
-        seen[body] = state
-    return state
-
-
-def _print_body(printer: Printer, text: str) -> None:
-    if text:
-        printer.print_string(f"<{text}>")
+def _remember(table: dict[Any, Any], key: Any, value: Any) -> Any:
+    """`value`, or what another thread has put there first."""
+    if len(table) >= _MAX_INTERNED:
+        table.clear()
+    return table.setdefault(key, value)
 
 
 @irdl_attr_definition
-class EncryptedType(_Interned, Data[EncryptedState], TypeAttribute):
+class EncryptedType(_StateType, Data[EncryptedState], TypeAttribute):
     """A value under encryption."""
 
     name = "ren.encrypted"
-    _table: ClassVar[dict[Any, Any]] = {}
-    _seen: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> EncryptedState:
-        return _parse_body(parser, EncryptedState, cls._seen)  # type: ignore[no-any-return]
-
-    def print_parameter(self, printer: Printer) -> None:
-        _print_body(printer, self.data.text())
+    _state = EncryptedState
 
 
 @irdl_attr_definition
-class PlaintextType(_Interned, Data[PlaintextState], TypeAttribute):
+class PlaintextType(_StateType, Data[PlaintextState], TypeAttribute):
     """A public value encoded for CKKS."""
 
     name = "ren.plaintext"
-    _table: ClassVar[dict[Any, Any]] = {}
-    _seen: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> PlaintextState:
-        return _parse_body(parser, PlaintextState, cls._seen)  # type: ignore[no-any-return]
-
-    def print_parameter(self, printer: Printer) -> None:
-        _print_body(printer, self.data.text())
+    _state = PlaintextState
 
 
 @irdl_attr_definition
-class MessageType(_Interned, Data[MessageState], TypeAttribute):
+class MessageType(_StateType, Data[MessageState], TypeAttribute):
     """Public data: what the caller passes at run time, or a static value."""
 
     name = "ren.message"
-    _table: ClassVar[dict[Any, Any]] = {}
-    _seen: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> MessageState:
-        return _parse_body(parser, MessageState, cls._seen)  # type: ignore[no-any-return]
-
-    def print_parameter(self, printer: Printer) -> None:
-        _print_body(printer, self.data.text())
+    _state = MessageState
 
 
 @irdl_attr_definition
-class MaterialType(_Interned, Data[SymbolState], TypeAttribute):
+class MaterialType(_StateType, Data[SymbolState], TypeAttribute):
     """An opaque public object of `workspace["materials"]`."""
 
     name = "ren.material"
-    _table: ClassVar[dict[Any, Any]] = {}
-    _seen: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> SymbolState:
-        return _parse_body(parser, SymbolState, cls._seen)  # type: ignore[no-any-return]
-
-    def print_parameter(self, printer: Printer) -> None:
-        _print_body(printer, self.data.text())
+    _state = SymbolState
 
 
 @irdl_attr_definition
-class ResourceType(_Interned, Data[SymbolState], TypeAttribute):
+class ResourceType(_StateType, Data[SymbolState], TypeAttribute):
     """An opaque object of `workspace["resources"]`: a service, a table, a file."""
 
     name = "ren.resource"
-    _table: ClassVar[dict[Any, Any]] = {}
-    _seen: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> SymbolState:
-        return _parse_body(parser, SymbolState, cls._seen)  # type: ignore[no-any-return]
-
-    def print_parameter(self, printer: Printer) -> None:
-        _print_body(printer, self.data.text())
+    _state = SymbolState
 
 
 ROLE_TYPES = (EncryptedType, MessageType, PlaintextType, MaterialType, ResourceType)
