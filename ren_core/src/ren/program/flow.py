@@ -26,8 +26,9 @@ from ren.program.dialect import expected_types, row_of
 from ren.program.layout import LayoutError
 from ren.program.literals import LiteralError, decode
 from ren.program.noise_rules import NoiseCase, UnknownNoise, fresh
+from ren.program.parameter_checks import plaintext_fits
 from ren.program.rows import Row, RuleError
-from ren.program.rules import plaintext_fits, size_of
+from ren.program.rules import size_of
 from ren.program.states import EncryptedState, disagreement, merged
 from ren.program.types import EncryptedType, MessageType, PlaintextType
 

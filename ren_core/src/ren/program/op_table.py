@@ -6,18 +6,12 @@ Stages: `ren.semantic.*` says what a program means, with logical shapes; `ren.lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from xdsl.ir import Attribute
-
-from ren.program import cleartext, noise_rules, rules, semantic_rules
+from ren.program import cleartext, key_needs, noise_rules, parameter_checks, rules, semantic_rules
 from ren.program.cleartext import ClearRule
-from ren.program.layout import FULL, LayoutError, packed_for
 from ren.program.noise_rules import NoiseRule
-from ren.program.rows import Attr, Check, KeyNeed, Needs, Row, Rule, Value
-from ren.program.scales import SymbolicScale
-from ren.program.states import EncryptedState, MessageState
+from ren.program.rows import Attr, Check, Needs, Row, Rule, Value
 
 RELINEARIZE = "relinearize"
 RESCALE = "rescale"
@@ -33,88 +27,6 @@ _PAIR = (Value("lhs", "encrypted"), Value("rhs", "encrypted"))
 _WITH_PLAINTEXT = (Value("source", "encrypted"), Value("plaintext", "plaintext"))
 _MESSAGE = (Value("result", "message"),)
 _PLAINTEXT = (Value("result", "plaintext"),)
-
-
-# -- keys ------------------------------------------------------------------------------------------------------------
-
-
-def _relinearization(types: tuple[Attribute, ...], attributes: Mapping[str, Any]) -> tuple[KeyNeed, ...]:
-    return (KeyNeed("relinearization"),)
-
-
-def _rotation(types: tuple[Attribute, ...], attributes: Mapping[str, Any]) -> tuple[KeyNeed, ...]:
-    return (KeyNeed("rotation", attributes["shift"]),)
-
-
-def _rotations(types: tuple[Attribute, ...], attributes: Mapping[str, Any]) -> tuple[KeyNeed, ...]:
-    return tuple(KeyNeed("rotation", shift) for shift in attributes["shifts"])
-
-
-def _conjugation(types: tuple[Attribute, ...], attributes: Mapping[str, Any]) -> tuple[KeyNeed, ...]:
-    return (KeyNeed("conjugation"),)
-
-
-def _slot_sum(types: tuple[Attribute, ...], attributes: Mapping[str, Any]) -> tuple[KeyNeed, ...]:
-    count = attributes.get("count")
-    if count is None:
-        layout = getattr(getattr(types[0], "data", None), "layout", None)
-        count = 0 if layout is None or layout.frame is None else layout.frame
-    return (KeyNeed("rotation", attributes.get("stride", 1), span=count),)
-
-
-def _polynomial_keys(types: tuple[Attribute, ...], attributes: Mapping[str, Any]) -> tuple[KeyNeed, ...]:
-    return (KeyNeed("relinearization"),) if any(attributes["coefficients"][2:]) else ()
-
-
-# -- what parameters decide -----------------------------------------------------------------------------------------
-
-
-def _can_align(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
-    """Whether the engine has an accurate way from the operand's level and scale to the target."""
-    from ren.program.chain import number_of
-    from ren.schemes.ckks.alignment import adjustment
-
-    state = getattr(types[0], "data", None)
-    level: int = attributes["level"]
-    if not isinstance(state, EncryptedState) or state.level is None or state.scale is None or level > params.levels:
-        return None
-    scale = number_of(state.scale, params)
-    target = number_of(attributes.get("scale", SymbolicScale.at_level(level)), params)
-    if scale is None or target is None or adjustment(params, state.level, scale, level, target) is not None:
-        return None
-    return (
-        "scale-mismatch",
-        f"there is no accurate way from level {state.level}, scale {state.scale} to level {level}: choose a deeper level",
-    )
-
-
-def _count_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
-    count = attributes.get("count", 1)
-    return (
-        ("invalid-layout", f"{count} slots are summed, the engine has {params.slot_count}")
-        if count > params.slot_count
-        else None
-    )
-
-
-def _public_fits(types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any) -> tuple[str, str] | None:
-    """Whether public data of known shape meets a ciphertext that fills all slots of the engine: the second operand, or the one that `layout` describes."""
-    public = getattr(types[0], "data", None)
-    secret = getattr(types[1], "data", None) if len(types) > 1 else None
-    layout = secret.layout if isinstance(secret, EncryptedState) else attributes.get("layout", FULL)
-    if not isinstance(public, MessageState) or public.shape is None or layout is None or layout.shape is not None:
-        return None
-    try:
-        packed_for(layout.resolve(params.slot_count), public.shape)
-    except LayoutError as error:
-        return "invalid-layout", f"{error}: it fills all slots; declare encrypted(slots=n) for shorter vectors"
-    return None
-
-
-def _public_fits_sum(
-    types: tuple[Attribute, ...], attributes: Mapping[str, Any], params: Any
-) -> tuple[str, str] | None:
-    return _public_fits(types, attributes, params) or rules.equal_scales(types, attributes, params)
 
 
 # -- attributes ------------------------------------------------------------------------------------------------------
@@ -435,7 +347,7 @@ def _prepare_rows() -> list[Row]:
                     Attr("source_role", "str", choices=(source,)),
                     Attr("scale_mode", "str", choices=SCALE_MODES),
                     results=_PLAINTEXT,
-                    check=_public_fits_sum if use == "add" else _public_fits,
+                    check=parameter_checks.public_fits_sum if use == "add" else parameter_checks.public_fits,
                     noise=noise_rules.encoded,
                     handler=_HANDLERS + f"prepare_{use}",
                     clear=cleartext.prepare,
@@ -456,7 +368,7 @@ _CKKS = [
         Attr("layout", "layout", required=False),
         Attr("use", "str", required=False, choices=("add", "multiply")),
         results=_PLAINTEXT,
-        check=_public_fits,
+        check=parameter_checks.public_fits,
         noise=noise_rules.encoded,
         clear=cleartext.encode,
     ),
@@ -470,7 +382,7 @@ _CKKS = [
         _PAIR,
         rules.add,
         "pointwise",
-        check=rules.equal_scales,
+        check=parameter_checks.equal_scales,
         noise=noise_rules.add,
         clear=cleartext.add,
     ),
@@ -480,7 +392,7 @@ _CKKS = [
         _PAIR,
         rules.add,
         "pointwise",
-        check=rules.equal_scales,
+        check=parameter_checks.equal_scales,
         noise=noise_rules.add,
         clear=cleartext.subtract,
     ),
@@ -512,7 +424,7 @@ _CKKS = [
         _WITH_PLAINTEXT,
         rules.add_plaintext,
         "pointwise",
-        check=rules.equal_scales,
+        check=parameter_checks.equal_scales,
         noise=noise_rules.add,
         clear=cleartext.add,
     ),
@@ -522,7 +434,7 @@ _CKKS = [
         _WITH_PLAINTEXT,
         rules.add_plaintext,
         "pointwise",
-        check=rules.equal_scales,
+        check=parameter_checks.equal_scales,
         noise=noise_rules.add,
         clear=cleartext.subtract,
     ),
@@ -544,7 +456,7 @@ _CKKS = [
         rules.add_scalar,
         "pointwise",
         Attr("value", "literal", meaning="int, float or complex"),
-        check=rules.added_number_fits,
+        check=parameter_checks.added_number_fits,
         noise=noise_rules.add_scalar,
         clear=cleartext.add_scalar,
     ),
@@ -558,7 +470,7 @@ _CKKS = [
         Attr("scale", "scale", required=False),
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
-        check=rules.factor_fits,
+        check=parameter_checks.factor_fits,
         noise=noise_rules.multiply_scalar,
         clear=cleartext.multiply_scalar,
     ),
@@ -569,7 +481,7 @@ _CKKS = [
         rules.multiply_integer,
         "pointwise",
         Attr("value", "int"),
-        check=rules.integer_fits,
+        check=parameter_checks.integer_fits,
         noise=noise_rules.multiply_integer,
         clear=cleartext.multiply_scalar,
     ),
@@ -581,7 +493,7 @@ _CKKS = [
         "key_switch",
         _RESCALE_CONDITION,
         obligations=(RESCALE,),
-        needs=_relinearization,
+        needs=key_needs.relinearization,
         noise=noise_rules.switched,
     ),
     _ckks(
@@ -609,7 +521,7 @@ _CKKS = [
         "rescale",
         Attr("level", "int", least=0),
         Attr("scale", "scale", required=False),
-        check=_can_align,
+        check=parameter_checks.can_align,
         noise=noise_rules.align,
     ),
     _ckks(
@@ -639,7 +551,7 @@ _CKKS = [
         rules.rotate,
         "key_switch",
         _SHIFT,
-        needs=_rotation,
+        needs=key_needs.rotation,
         noise=noise_rules.switched,
         clear=cleartext.rotate,
     ),
@@ -651,7 +563,7 @@ _CKKS = [
         "hoisted",
         Attr("shifts", "ints"),
         results=(Value("results", "encrypted", many=True),),
-        needs=_rotations,
+        needs=key_needs.rotations,
         noise=noise_rules.switched,
         clear=cleartext.rotate_group,
     ),
@@ -661,7 +573,7 @@ _CKKS = [
         _SOURCE,
         rules.conjugate,
         "key_switch",
-        needs=_conjugation,
+        needs=key_needs.conjugation,
         noise=noise_rules.switched,
         clear=cleartext.conjugate,
     ),
@@ -673,8 +585,8 @@ _CKKS = [
         "slot_sum",
         Attr("count", "int", required=False, least=1),
         Attr("stride", "int", required=False, least=1),
-        needs=_slot_sum,
-        check=_count_fits,
+        needs=key_needs.slot_sum,
+        check=parameter_checks.count_fits,
         noise=noise_rules.sum_slots,
         clear=cleartext.sum_slots,
     ),
@@ -685,8 +597,8 @@ _CKKS = [
         rules.polynomial,
         "polynomial",
         *_COEFFICIENTS,
-        needs=_polynomial_keys,
-        check=rules.coefficients_fit,
+        needs=key_needs.polynomial,
+        check=parameter_checks.coefficients_fit,
         noise=noise_rules.polynomial,
         clear=cleartext.polynomial,
     ),

@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from ren.program.layout import FULL, SCALAR, Layout, LayoutError, Padding, broadcast, packed_for
-from ren.program.rows import Check, Rule, RuleError
+from ren.program.rows import Rule, RuleError
 from ren.program.scales import SymbolicScale
 from ren.program.states import EncryptedState, MessageState, PlaintextState
 from ren.program.types import EncryptedType, MessageType, PlaintextType
@@ -64,16 +64,8 @@ def _same_scale(a: SymbolicScale | None, b: SymbolicScale | None) -> SymbolicSca
         return a if a is not None else b
     if not (a / b).has_numbers:
         raise RuleError(f"scales differ: {a} and {b}", "scale-mismatch")
-    # A scale given as a number may be that of an engine's level; `equal_scales` decides when there is one.
+    # A scale given as a number may be that of an engine's level; `parameter_checks.equal_scales` decides when there is one.
     return b if a.has_numbers else a
-
-
-def equal_scales(types: tuple[Attribute, ...], attributes: Attributes, params: Any) -> tuple[str, str] | None:
-    """The check of sums: two known scales (canonical by now) are equal."""
-    a, b = (getattr(getattr(t, "data", None), "scale", None) for t in types[:2])
-    if a is None or b is None or a == b:
-        return None
-    return "scale-mismatch", f"scales differ: {a} and {b}"
 
 
 def size_of(value: complex) -> float:
@@ -82,47 +74,6 @@ def size_of(value: complex) -> float:
         return float(abs(value))
     except OverflowError:
         return math.inf
-
-
-def _limit(params: Any, level: int | None, scale: SymbolicScale | None) -> tuple[float, str] | None:
-    """What a level holds at a scale, and its description; None while they are not known or not there."""
-    from ren.program.chain import number_of
-    from ren.schemes.ckks.encoder import capacity
-
-    if level is None or level > params.levels or scale is None or (number := number_of(scale, params)) is None:
-        return None
-    limit = capacity(params.ring_at(level).modulus, number)
-    return limit, f"level {level} at scale 2^{number.log2:.1f} holds {limit:.3g}"
-
-
-def _number_fits(level: Callable[[EncryptedState, Attributes], int | None], scale: Callable[..., Any]) -> Check:
-    """The check of public numbers in attributes: all fit the level and scale at which they are rounded to integers."""
-
-    def check(types: tuple[Attribute, ...], attributes: Attributes, params: Any) -> tuple[str, str] | None:
-        state = getattr(types[0], "data", None)
-        if not isinstance(state, EncryptedState):
-            return None
-        at = level(state, attributes)
-        found = _limit(params, at, scale(state, attributes, at))
-        numbers = attributes["coefficients"] if "coefficients" in attributes else [attributes["value"]]
-        largest = max(map(size_of, numbers), default=0.0)
-        if found is None or largest <= found[0]:
-            return None
-        return "over-capacity", f"the public number {largest:.6g} does not fit: {found[1]}"
-
-    return check
-
-
-def _standard(level: int | None) -> SymbolicScale | None:
-    return None if level is None else SymbolicScale.at_level(level)
-
-
-def plaintext_fits(state: PlaintextState, params: Any) -> str | None:
-    """Why public data cannot be encoded at the level and scale that were prepared for it."""
-    found = None if state.bound is None else _limit(params, state.level, state.scale)
-    if found is None or state.bound is None or state.bound <= found[0]:
-        return None
-    return f"public data of absolute value {state.bound:.6g} does not fit: {found[1]}"
 
 
 def _product(a: SymbolicScale | None, b: SymbolicScale | None) -> SymbolicScale | None:
@@ -366,14 +317,14 @@ def polynomial_depth(degree: int) -> int:
     return degree.bit_length()
 
 
-def _degree(coefficients: Sequence[float]) -> int:
+def degree_of(coefficients: Sequence[float]) -> int:
     return max((i for i, c in enumerate(coefficients) if c), default=0)
 
 
 def _polynomial(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     _two_parts(a, "a polynomial")
     coefficients: list[float] = attributes["coefficients"]
-    degree = _degree(coefficients)
+    degree = degree_of(coefficients)
     if degree == 0:
         raise RuleError("a constant polynomial is no operation on an encrypted value", "invalid-state")
     if a.scale is not None and a.level is not None and a.scale != SymbolicScale.at_level(a.level):
@@ -493,13 +444,6 @@ multiply_scalar = rule(_multiply_scalar)
 multiply_integer = rule(_multiply_integer)
 polynomial = rule(_polynomial)
 bootstrap = rule(_bootstrap)
-added_number_fits = _number_fits(lambda s, at: s.level, lambda s, at, level: s.scale)
-factor_fits = _number_fits(lambda s, at: s.level, lambda s, at, level: at.get("scale") or _standard(level))
-integer_fits = _number_fits(lambda s, at: s.level, lambda s, at, level: SymbolicScale())
-coefficients_fit = _number_fits(
-    lambda s, at: None if s.level is None else s.level + polynomial_depth(_degree(at["coefficients"])),
-    lambda s, at, level: _standard(level),
-)
 prepare_add = rule(_prepare("add"))
 prepare_multiply = rule(_prepare("multiply"))
 encode = rule(_encode)
