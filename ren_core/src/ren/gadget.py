@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ren.backend.buffer import Buffer
 from ren.engine import capture
@@ -128,8 +129,6 @@ class Digits:
         Raises RingMismatchError where the moduli do not agree or digits are missing in the key.
         """
         digits, rows = self._node, key._node
-        index = tuple(int(i) for i in limb_index)
-        moduli = rows.ring.moduli
         if rows.device != digits.device:
             raise DeviceMismatchError(f"digits on {digits.device!r}, key on {rows.device!r}", subject="key")
         if rows.ring.n != digits.ring.n or rows.count < digits.count:
@@ -137,14 +136,39 @@ class Digits:
                 f"{digits.count} digits over {digits.ring!r} do not match a key of {rows.count} digits over {rows.ring!r}",
                 subject="key",
             )
-        if any(not 0 <= i < len(moduli) for i in index) or tuple(moduli[i] for i in index) != digits.ring.moduli:
+        index = _selection(rows.ring, tuple(limb_index), digits.ring)
+        if index is None:
             raise RingMismatchError(
-                f"limbs {index} of {rows.ring!r} are not the moduli of the digits, {digits.ring!r}",
+                f"limbs {tuple(limb_index)} of {rows.ring!r} are not the moduli of the digits, {digits.ring!r}",
                 subject="limb_index",
             )
         both = Node(Op.GADGET_PRODUCT, (digits, rows), index, digits.ring, Domain.NTT, digits.device, count=2)
-        b, a = (Poly._of(Node(Op.PART, (both,), (c,), digits.ring, Domain.NTT, digits.device)) for c in (0, 1))
-        return b, a
+        b = Node(Op.PART, (both,), (0,), digits.ring, Domain.NTT, digits.device)
+        a = Node(Op.PART, (both,), (1,), digits.ring, Domain.NTT, digits.device)
+        return Poly._of(b), Poly._of(a)
+
+    def switch(
+        self, key: KeyBuffer, limb_index: Sequence[int], drop: int, b: Poly | None = None, a: Poly | None = None
+    ) -> tuple[Poly, Poly]:
+        """`product`, then `mod_down(drop, add=b)` and the same with a: a whole key switch. Raises what these do."""
+        digits, rows = self._node, key._node
+        added = tuple([None if p is None else p._node.ring for p in (b, a)])
+        index = None
+        if rows.device == digits.device and rows.count >= digits.count:
+            index = _switch_index(rows.ring, tuple(limb_index), digits.ring, drop, *added)
+        if index is None or any(p is not None and p._node.device != digits.device for p in (b, a)):
+            switched_b, switched_a = self.product(key, limb_index)
+            return switched_b.mod_down(drop, add=b), switched_a.mod_down(drop, add=a)
+        # The nodes that these methods make: checked once for these rings, and every product and rotation comes here.
+        ring, device = digits.ring, digits.device
+        both = Node(Op.GADGET_PRODUCT, (digits, rows), index, ring, Domain.NTT, device, count=2)
+        kept = ring.drop(drop)
+        made = []
+        for c, add in ((0, b), (1, a)):
+            part = Node(Op.PART, (both,), (c,), ring, Domain.NTT, device)
+            args = (part,) if add is None else (part, add._node)
+            made.append(Poly._of(Node(Op.MOD_DOWN, args, (drop,), kept, Domain.NTT, device)))
+        return made[0], made[1]
 
     def realize(self) -> Digits:
         """Compute and keep the digits (one decomposition for many products); returns self."""
@@ -158,7 +182,7 @@ def decompose(poly: Poly, alpha: int, special: Sequence[int]) -> Digits:
     x = poly._node
     if alpha < 1:
         raise InvalidCoefficientsError(f"decompose: alpha must be at least 1, got {alpha}", subject="alpha")
-    moduli = tuple(int(q) for q in special)
+    moduli = tuple(map(int, special))
     count = -(-x.ring.limbs // alpha)
     return Digits(
         Node(
@@ -172,6 +196,26 @@ def decompose(poly: Poly, alpha: int, special: Sequence[int]) -> Digits:
             count=count,
         )
     )
+
+
+@lru_cache(maxsize=1024)
+def _selection(key: RingSpec, index: tuple[int, ...], digits: RingSpec) -> tuple[int, ...] | None:
+    """`index` as plain ints if it selects the limbs of the digits from those of a key. Asked at each product, with few answers."""
+    index = tuple(map(int, index))
+    fits = all(0 <= i < key.limbs for i in index) and tuple(key.moduli[i] for i in index) == digits.moduli
+    return index if fits else None
+
+
+@lru_cache(maxsize=1024)
+def _switch_index(
+    key: RingSpec, index: tuple[int, ...], digits: RingSpec, drop: int, b: RingSpec | None, a: RingSpec | None
+) -> tuple[int, ...] | None:
+    """`index` as plain ints if `Digits.switch` may make its nodes without looking at any of these again."""
+    fits = 0 < drop < digits.limbs and all(
+        z is None or (z.limbs >= digits.limbs - drop and z.n == digits.n and z.moduli == digits.moduli[: z.limbs])
+        for z in (b, a)
+    )
+    return _selection(key, index, digits) if fits else None
 
 
 def _materialised(node: Node) -> Node:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ren.gadget import KeyBuffer as KeyBuffer
     from ren.gadget import decompose as decompose
 
+_new = object.__new__
 _NTT, _COEFF = Domain.NTT, Domain.COEFF
 _ADD, _SUBTRACT, _MULTIPLY, _CONST = Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.CONST
 _MODES = ("exact", "approximate", "centred")
@@ -89,7 +90,7 @@ class Poly:
 
     @classmethod
     def _of(cls, node: Node) -> Poly:
-        poly = cls.__new__(cls)
+        poly = _new(cls)
         poly._node = node
         return poly
 
@@ -247,6 +248,12 @@ class Poly:
         x = self._node
         if isinstance(other, Poly):
             y = other._node
+            if x.ring is y.ring and x.device == y.device and x.op is not _CONST and y.op is not _CONST and not swap:
+                # What every operation on ciphertexts makes several of, without the calls below.
+                domain = _NTT if op is _MULTIPLY else x.domain if x.domain is y.domain else _NTT
+                made = _new(Poly)
+                made._node = Node(op, (x, y), (), x.ring, domain, x.device)
+                return made
             if x.ring is not y.ring and x.ring != y.ring:
                 raise RingMismatchError(
                     f"cannot {op} polynomials of different rings: {x.ring!r} and {y.ring!r}", subject="ring"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,16 @@ def _residues_of(c: Any, moduli: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([c % q for q in moduli])
 
 
+@lru_cache(maxsize=512)
+def _residues_in(c: int, ring: RingSpec) -> tuple[int, ...]:
+    """The residues of c: both polynomials of a ciphertext meet the same constant, and programs repeat theirs."""
+    return tuple([c % q for q in ring.moduli])
+
+
 def constant(c: Any, ring: RingSpec, device: str) -> Node:
     """The constant polynomial c, an int or a run-time scalar. ring: interned, as that of every node is."""
+    if type(c) is int:
+        return Node(_CONST, (), _residues_in(c, ring), ring, _COEFF, device)
     return const_node(deferred_call(_residues_of, c, ring.moduli), ring, _COEFF, device)
 
 

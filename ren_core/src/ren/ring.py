@@ -56,7 +56,7 @@ class RingSpec:
                 )
             seen.add(q)
 
-    @property
+    @cached_property
     def limbs(self) -> int:
         """Number of residue rows."""
         return len(self.moduli)
@@ -72,21 +72,38 @@ class RingSpec:
 
     def take(self, start: int, stop: int) -> RingSpec:
         """The ring of limbs start..stop-1."""
-        return _ring(self.n, self.moduli[start:stop])
+        ring = self._parts.get((start, stop))
+        return (
+            ring if ring is not None else self._parts.setdefault((start, stop), _ring(self.n, self.moduli[start:stop]))
+        )
 
     def drop(self, count: int = 1) -> RingSpec:
         """The ring without the last `count` limbs."""
-        return _ring(self.n, self.moduli[: self.limbs - count])
+        return self.take(0, self.limbs - count)
 
     def extend(self, moduli: tuple[int, ...]) -> RingSpec:
         """The ring with further limbs appended."""
-        return _ring(self.n, self.moduli + tuple(moduli))
+        moduli = tuple(moduli)
+        ring = self._extensions.get(moduli)
+        return ring if ring is not None else self._extensions.setdefault(moduli, _ring(self.n, self.moduli + moduli))
+
+    # Every operation of a graph asks for a derived ring. Found here it costs no copy and no hash of all moduli.
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int], RingSpec]:
+        return {}
+
+    @cached_property
+    def _extensions(self) -> dict[tuple[int, ...], RingSpec]:
+        return {}
 
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self.moduli[:4])) + (
             f", ... {self.limbs} primes" if self.limbs > 4 else "," if self.limbs == 1 else ""
         )
         return f"RingSpec(n={self.n}, moduli=({shown}))"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ring, (self.n, self.moduli)
 
     # Hashing 30 big primes for each graph node would dominate scheduling, so it is done once.
     def __hash__(self) -> int:

@@ -28,7 +28,6 @@ class Buffer:
         memory: Memory,
         words: int,
         offset: int = 0,
-        *,
         owner: Buffer | None = None,
         release: Callable[[Memory], Any] | None = None,
     ) -> None:
@@ -52,7 +51,10 @@ class Buffer:
         return self.backend.copyout(self.memory, self.offset, self.words)
 
     def __del__(self) -> None:
-        release = getattr(self, "_release", None)
+        try:
+            release = self._release
+        except AttributeError:  # __init__ did not get that far
+            return
         if release is not None:
             self._release = None
             release(self.memory)

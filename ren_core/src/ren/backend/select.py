@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ren import config
@@ -31,6 +32,8 @@ class _Selected:
 # Reentrant: the factory of one backend may ask for another.
 _lock = threading.RLock()
 _selected: weakref.WeakKeyDictionary[PluginManager, _Selected] = weakref.WeakKeyDictionary()
+#: The last one that was looked up: every operation asks, and a WeakKeyDictionary answers in Python code.
+_latest: tuple[Callable[[], PluginManager | None], _Selected | None] = (lambda: None, None)
 
 
 def _after_fork() -> None:
@@ -127,11 +130,14 @@ def facts(device: str) -> DeviceFacts:
 
 
 def _state() -> _Selected:
+    global _latest
     host = manager()
-    state = _selected.get(host)
-    if state is None:
-        with _lock:
-            state = _selected.setdefault(host, _Selected())
+    of, state = _latest
+    if of() is host and state is not None:
+        return state
+    with _lock:
+        state = _selected.setdefault(host, _Selected())
+        _latest = weakref.ref(host), state
     return state
 
 

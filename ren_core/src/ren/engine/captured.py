@@ -306,11 +306,14 @@ def _source(
     roots.append(node)
     kind, count = node.kind, node.count
     (ring, domain, device), buffer, signature = meta, Op.BUFFER, leaf_signature(node)
+    new: Any = object.__new__
 
     def fresh(flat: Flat, implicit: Flat, values: Sequence[Any], taken: list[list[Buffer]]) -> Any:
         leaf = Node(buffer, (), (), ring, domain, device, kind=kind, count=count, realized=taken[segment][index])
         leaf.signature = signature
-        return handle(cls, leaf)
+        made = new(cls)
+        made._node = leaf
+        return made
 
     return fresh
 

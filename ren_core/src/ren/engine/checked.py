@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ren.backend.protocol import Backend, View
-from ren.engine.debug import POISON, poisoning, validating
+from ren.engine.debug import POISON, poisoning, switched, validating
 from ren.engine.exec_unit import ExecUnit, Operand
 from ren.engine.plan import Plan
 from ren.errors import ValidationError
@@ -18,6 +18,8 @@ Watch = Callable[[Plan, list[View]], None]
 
 def watcher(validate: bool = False) -> Watch | None:
     """How to run a plan under the switches of `ren.engine.debug`; None for the plain, fast way."""
+    if not (validate or switched()):
+        return None
     poison = poisoning()
     validate = validate or validating()
     if not (poison or validate):

@@ -16,3 +16,8 @@ def poisoning() -> bool:
 def validating() -> bool:
     """REN_VALIDATE: replay each unit on the reference backend and compare."""
     return config.flag("REN_VALIDATE")
+
+
+def switched() -> bool:
+    """Whether any of the two is in the environment: asked for at each run of a plan, so it must cost nothing."""
+    return config.is_set("REN_DEBUG_POISON") or config.is_set("REN_VALIDATE")

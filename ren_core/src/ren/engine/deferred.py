@@ -7,12 +7,15 @@ Python (truth, comparison, int(), indexing, hashing) raises, because the recorde
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ren.engine.where import noted
 
+#: Types of scalars that are equal only if they are the same (tuples are the residues of constant Polys).
+_COMPARED = frozenset({int, float, complex, tuple})
 _CONTROL = 'ren.jit: a dynamic scalar steers Python control flow ({use} of {name}); its value changes between replays, the captured branch does not. Use scalars="recapture", or compute on it only.'
 
 
@@ -144,13 +147,14 @@ def deferred_call(f: Callable[..., Any], *args: Any) -> Any:
     """f(*args), now if every argument is known, else as a Deferred that calls f at each replay.
 
     The way for code outside this module to compute on scalars that may be dynamic (rounding v * scale to an integer, checking a
-    bound): errors raised by f surface from the call that replays.
+    bound): errors raised by f surface from the call that replays. f must depend on its arguments alone: for the same scalars a replay may take
+    what it gave before.
     """
-    dynamic = [a for a in args if isinstance(a, Deferred)]
-    if not dynamic:
-        return f(*args)
-    sample = f(*(a.sample if isinstance(a, Deferred) else a for a in args))
-    return Deferred(sample, dynamic[0].name, f, args)
+    for a in args:  # a plain loop: mostly there is none, and a comprehension would cost as much as f
+        if isinstance(a, Deferred):
+            sample = f(*(b.sample if isinstance(b, Deferred) else b for b in args))
+            return Deferred(sample, a.name, f, args)
+    return f(*args)
 
 
 class Recipes:
@@ -159,12 +163,14 @@ class Recipes:
     inputs: how many scalars a call has. `add` gives the place of an expression's value in what `run` returns.
     """
 
-    __slots__ = ("inputs", "_steps", "_at", "_kept")
+    __slots__ = ("inputs", "_steps", "_at", "_kept", "_before")
 
     def __init__(self, inputs: int) -> None:
         self.inputs = inputs
-        self._steps: list[tuple[Callable[..., Any], tuple[tuple[int, Any], ...]]] = []
+        # Function, its arguments with gaps, and what fills them: (argument, place among the values).
+        self._steps: list[tuple[Callable[..., Any], list[Any], tuple[tuple[int, int], ...]]] = []
         self._at: dict[int, int] = {}
+        self._before: tuple[list[Any], list[type], list[Any]] | None = None
         self._kept: list[Deferred] = []  # ids stay unique while these live
 
     def add(self, recipe: Deferred) -> int:
@@ -176,6 +182,7 @@ class Recipes:
                 stack.pop()
                 continue
             self._kept.append(node)
+            self._before = None
             if node._apply is None:
                 self._at[id(node)] = node._args[0]
                 continue
@@ -183,14 +190,31 @@ class Recipes:
             if missing:
                 stack.extend(missing)
                 continue
-            refs = tuple((self._at[id(a)], None) if isinstance(a, Deferred) else (-1, a) for a in node._args)
+            fixed = [None if isinstance(a, Deferred) else a for a in node._args]
+            filled = tuple((i, self._at[id(a)]) for i, a in enumerate(node._args) if isinstance(a, Deferred))
             self._at[id(node)] = self.inputs + len(self._steps)
-            self._steps.append((node._apply, refs))
+            self._steps.append((node._apply, fixed, filled))
         return self._at[id(recipe)]
 
     def run(self, scalars: Sequence[Any]) -> list[Any]:
-        """All values for one call: the scalars, then one per step. Raises what the computations raise."""
+        """All values for one call: the scalars, then one per step; not to be changed. Raises what the computations raise.
+
+        Those of the last call are used again for equal scalars: most often only buffers change. Not where a result is infinite, as a bound is
+        that does not fit: each call warns of it.
+        """
+        before = self._before
         values = list(scalars)
-        for apply, refs in self._steps:
-            values.append(apply(*[values[at] if at >= 0 else constant for at, constant in refs]))
+        types = list(map(type, values))
+        if before is not None and before[1] == types and before[0] == values:
+            return before[2]
+        given = values.copy()
+        append = values.append
+        for apply, fixed, filled in self._steps:
+            arguments = fixed.copy()
+            for i, at in filled:
+                arguments[i] = values[at]
+            append(apply(*arguments))
+        # 0.0 == -0.0, and they are not the same.
+        if _COMPARED.issuperset(types) and all(given) and not any(type(v) is float and math.isinf(v) for v in values):
+            self._before = given, types, values
         return values

@@ -22,6 +22,9 @@ from ren.errors import UnsupportedOperandError
 #: Arrays of at most this many bytes are digested where a function names them; larger ones are told apart by identity and shape.
 DIGESTED_BYTES = 1 << 20
 
+#: Classes of Ren with a hash by value, once met: a scale is in every key.
+_own_hashed: set[type] = set()
+
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 
 
@@ -67,6 +70,8 @@ def frozen(value: Any) -> Hashable:
         return (cls, value.hex())
     if cls is complex:
         return (cls, value.real.hex(), value.imag.hex())
+    if cls in _own_hashed:
+        return _hashed(value)
     if cls is list or cls is tuple or cls is collections.deque:
         return (cls, *map(frozen, value))
     if cls is dict:
@@ -91,7 +96,10 @@ def _frozen_object(value: Any, cls: type) -> Hashable:
     hashed: Any = cls.__hash__
     own_hash = hashed is not None and hashed is not object.__hash__
     if is_own(cls):
-        return _hashed(value) if own_hash else Same(value)
+        if not own_hash:
+            return Same(value)
+        _own_hashed.add(cls)
+        return _hashed(value)
     if isinstance(value, dict):
         return (cls, frozen(dict(value)))
     if isinstance(value, (list, tuple, collections.deque)):
@@ -105,6 +113,11 @@ def _frozen_object(value: Any, cls: type) -> Hashable:
             hint="Pass what the function needs of it as numbers, strings, lists, tuples, dicts or arrays",
         )
     return _hashed(value) if own_hash else Same(value)
+
+
+def hashed_by_value(cls: type) -> bool:
+    """Whether `frozen` has met objects of this class of Ren, and makes their hash and value the key."""
+    return cls in _own_hashed
 
 
 def _hashed(value: Any) -> Hashable:

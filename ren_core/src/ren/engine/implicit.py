@@ -74,6 +74,11 @@ class ImplicitInputs:
         self._stored_attributes = frozenset(names.stored_attributes)
         self._changed: set[str] = set()  # paths of what captures were found to change
 
+    @property
+    def nothing(self) -> bool:
+        """Whether the function names nothing outside of itself: then there is nothing to read, and plans depend on arguments only."""
+        return not (self._roots or self._cells or self._variables)
+
     def bound_to(self, instance: Any) -> ImplicitInputs:
         """The implicit inputs of this function as a method of `instance`."""
         method = copy.copy(self)

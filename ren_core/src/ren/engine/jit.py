@@ -15,11 +15,12 @@ from operator import is_
 from typing import Any, NamedTuple
 
 from ren.engine import capture
-from ren.engine.captured import CapturedPlan, capture_plan
+from ren.engine.captured import NOTHING, CapturedPlan, Given, capture_plan
 from ren.engine.frozen import frozen
 from ren.engine.implicit import ImplicitInputs
 from ren.engine.jit_options import JitOptions
 from ren.engine.plan_store import PlanKey, PlanStore
+from ren.engine.recent import Pattern, Recent
 from ren.engine.run import realize
 from ren.engine.tree import Flat
 from ren.engine.where import noted
@@ -90,6 +91,12 @@ class JitFunction:
                 RuntimeError(NESTED),
                 f'{outer.name} is being captured. Call {_name(self.fn)}.fn(...), or decorate with @ren.jit(nested="inline").',
             )
+        recent = self._store.recent
+        if recent is not None and recent.pattern is not None and not kwargs and self._binder.is_plain(args):
+            given = recent.pattern.match(args)
+            around = self._around(recent) if given is not None else None
+            if given is not None and around is not None and self._store.repeated(recent):
+                return recent.plan.replay(given, around)
         call = self._look_at(args, kwargs)
         plan = self._store.get(call.key)
         if plan is None:
@@ -107,7 +114,29 @@ class JitFunction:
                 f"The plan of {_name(self.fn)} holds the branch and the constants of the captured value. Other ways: "
                 '@ren.jit(scalars="recapture") keeps one plan per value, scalars="dynamic" makes numbers inputs of the plan.',
             )
+        if self._store.recent is None:
+            self._store.remember(self._recent(call, plan))
         return plan.replay(call.flat, call.implicit)
+
+    def _around(self, recent: Recent) -> Flat | Given | None:
+        """The implicit inputs of a call, where they and the contexts are those of the recent one."""
+        if capture.context_token() != recent.context:
+            return None
+        if self._implicit.nothing:
+            return NOTHING
+        implicit = Flat(freeze_numbers=True)
+        self._implicit.collect(implicit)
+        for h in implicit.handles:
+            if h._node.realized is None and h._node.op is not _CONST:
+                return None
+        return implicit if implicit.specify() == recent.implicit else None
+
+    def _recent(self, call: Call, plan: CapturedPlan) -> Recent:
+        """A call that was looked up, as what the next one is compared with. Scalars and objects with attributes need the long way."""
+        flat = call.flat
+        simple = not flat.scalars and not flat.objects
+        pattern = Pattern.of(call.values) if simple else None
+        return Recent(plan, pattern, call.key.implicit, call.key.context)
 
     def _look_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, paths: bool = False) -> Call:
         try:
@@ -267,6 +296,10 @@ class Binder:
             method._finish()
             self._method = method
         return self._method
+
+    def is_plain(self, args: tuple[Any, ...]) -> bool:
+        """Whether positional arguments are the values of the parameters as they are."""
+        return len(args) == self._plain
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any]:
         """The value of each parameter. Raises TypeError as a call would."""

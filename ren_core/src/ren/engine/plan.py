@@ -66,7 +66,15 @@ class Plan:
         self.roots = roots
         self.pool: Pool = pool_of(backend)
         self.arena_words = slots[layout.arena].words if layout.arena >= 0 else 0
-        self._leaf_of = {slot: leaf for leaf, slot in layout.leaves}
+        leaf_of = {slot: leaf for leaf, slot in layout.leaves}
+        first = len(slots) - len(layout.outputs)
+        # Where each root's buffer is: (number of an output, or -1, number of a leaf, offset, words).
+        self._taken = [
+            (r.slot - first, 0, r.offset, r.words) if r.slot >= first else (-1, leaf_of[r.slot], r.offset, r.words)
+            for r in roots
+        ]
+        self._leaves = tuple(leaf for leaf, _ in layout.leaves)
+        self._outputs = tuple(words for _, words in layout.outputs)
         self._scalar_block: tuple[tuple[tuple[int, ...], ...], Buffer] | None = None
         self._compiled: list[tuple[CompiledUnit, tuple[Operand, ...]]] | None = None
         self._runner: GraphRunner | None = backend.graph(units, slots) if units else None
@@ -105,17 +113,17 @@ class Plan:
             held.append(block)
             views.append((block.memory, 0))
         if layout.random_slot >= 0:
-            words = np.frombuffer(b"".join([seeds[i] for i in layout.randoms]), "<u8").astype(np.uint64)
-            drawn = take(words.size)
-            self.backend.copyin(drawn.memory, 0, words)
+            seeded = np.frombuffer(b"".join([seeds[i] for i in layout.randoms]), "<u8").astype(np.uint64)
+            drawn = take(seeded.size)
+            self.backend.copyin(drawn.memory, 0, seeded)
             held.append(drawn)
             views.append((drawn.memory, 0))
-        for leaf, _ in layout.leaves:
+        for leaf in self._leaves:
             buffer = buffers[leaf]
             views.append((buffer.memory, buffer.offset))
         outputs = []
-        for _, size in layout.outputs:
-            out = take(size)
+        for words in self._outputs:
+            out = take(words)
             outputs.append(out)
             views.append((out.memory, 0))
         if watch is not None:
@@ -125,14 +133,10 @@ class Plan:
         elif self.units:
             for run_unit, operands in self.compiled_units():
                 run_unit([(views[o.slot][0], views[o.slot][1] + o.offset) for o in operands])
-        return self._take_roots(buffers, outputs)
-
-    def _take_roots(self, buffers: Sequence[Buffer], outputs: list[Buffer]) -> list[Buffer]:
-        first = len(self.slots) - len(outputs)
         taken = []
-        for root in self.roots:
-            whole = outputs[root.slot - first] if root.slot >= first else buffers[self._leaf_of[root.slot]]
-            taken.append(whole if root.words == whole.words else whole.view(root.offset, root.words))
+        for at, leaf, offset, size in self._taken:
+            whole = outputs[at] if at >= 0 else buffers[leaf]
+            taken.append(whole if size == whole.words else whole.view(offset, size))
         return taken
 
     def _scalars_on_device(self, scalars: Sequence[tuple[int, ...]]) -> Buffer:

@@ -22,6 +22,7 @@ class PlanCache(Guarded):
         self.hits = 0
         self.misses = 0
         self._plans: OrderedDict[tuple[int, Key], Plan] = OrderedDict()
+        self._latest: Plan | None = None  # the last in `_plans`: it need not be moved there
 
     def plan(self, key: Key, backend: Backend) -> Plan:
         """The plan for a normalised graph. Two threads that miss at once may both build it; one of the two equal plans is kept."""
@@ -30,12 +31,15 @@ class PlanCache(Guarded):
             plan = self._plans.get(at)
             if plan is not None and plan.backend is backend:
                 self.hits += 1
-                self._plans.move_to_end(at)
+                if plan is not self._latest:
+                    self._plans.move_to_end(at)
+                    self._latest = plan
                 return plan
             self.misses += 1
         plan = build_plan(key, backend)
         with self._lock:
-            self._plans[at] = plan
+            self._plans[at] = self._latest = plan
+            self._plans.move_to_end(at)
             while len(self._plans) > self.maxsize:
                 self._plans.popitem(last=False)
         return plan
@@ -43,6 +47,7 @@ class PlanCache(Guarded):
     def clear(self) -> None:
         with self._lock:
             self._plans.clear()
+            self._latest = None
 
     def __len__(self) -> int:
         return len(self._plans)

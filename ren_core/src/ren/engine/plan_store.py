@@ -11,6 +11,7 @@ from ren.engine.locks import Guarded
 
 if TYPE_CHECKING:
     from ren.engine.captured import CapturedPlan
+    from ren.engine.recent import Recent
 
 #: Keys remembered after their plan was dropped, to notice that they come back.
 _REMEMBERED = 1024
@@ -30,7 +31,7 @@ class PlanKey(NamedTuple):
 
 
 class PlanStore(Guarded):
-    """Least recently used plans are dropped beyond maxsize. hits and misses count calls. Safe from any thread."""
+    """Least recently used plans are dropped beyond maxsize. hits and misses count calls. recent: the last call, where it was replayed. Safe from any thread."""
 
     def __init__(self, maxsize: int | None, name: str) -> None:
         super().__init__()
@@ -41,6 +42,8 @@ class PlanStore(Guarded):
         self.misses = 0
         self._dropped: OrderedDict[int, None] = OrderedDict()
         self._warned = False
+        self.recent: Recent | None = None
+        self._latest: CapturedPlan | None = None  # the last in `plans`: it need not be moved there
 
     def get(self, key: PlanKey) -> CapturedPlan | None:
         """The plan for a call; counts it."""
@@ -50,17 +53,35 @@ class PlanStore(Guarded):
                 self.misses += 1
             else:
                 self.hits += 1
-                self.plans.move_to_end(key)
+                if plan is not self._latest:
+                    self.plans.move_to_end(key)
+                    self._latest, self.recent = plan, None
             return plan
 
     def peek(self, key: PlanKey) -> CapturedPlan | None:
         """The same without counting."""
         return self.plans.get(key)
 
+    def remember(self, recent: Recent) -> None:
+        """Make a call the recent one, unless its plan is no longer the one that was used last."""
+        with self._lock:
+            if recent.plan is self._latest:
+                self.recent = recent
+
+    def repeated(self, recent: Recent) -> bool:
+        """Count a replay of the recent call; False where it no longer is the recent one."""
+        with self._lock:
+            if recent is not self.recent:
+                return False
+            self.hits += 1
+            return True
+
     def put(self, key: PlanKey, plan: CapturedPlan) -> None:
         thrash = False
         with self._lock:
-            self.plans[key] = plan
+            self.plans[key] = self._latest = plan
+            self.recent = None
+            self.plans.move_to_end(key)
             if hash(key) in self._dropped and not self._warned:
                 thrash = self._warned = True
             while self.maxsize is not None and len(self.plans) > self.maxsize:
@@ -79,4 +100,5 @@ class PlanStore(Guarded):
     def clear(self) -> None:
         with self._lock:
             self.plans.clear()
+            self._latest = self.recent = None
             self._dropped.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,7 @@ from ren.engine.locks import Guarded
 _SMALLEST = 64
 
 
+@lru_cache(maxsize=4096)
 def size_class(words: int) -> int:
     """The size that is allocated for `words`: eight classes per octave, so at most 1/8 is wasted."""
     if words <= _SMALLEST:
@@ -63,7 +65,7 @@ class Pool(Guarded):
             self.hits += 1
         except (KeyError, IndexError):
             memory = self._allocate(size)
-        return Buffer(self.backend, memory, words, release=self._give[size])
+        return Buffer(self.backend, memory, words, 0, None, self._give[size])
 
     def _allocate(self, size: int) -> Memory:
         with self._lock:

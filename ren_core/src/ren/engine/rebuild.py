@@ -171,7 +171,20 @@ class Template:
         parts = [(name, self._part(getattr(obj, name))) for name in fields]
         same = [(name, getattr(obj, name)) for name, part in parts if part is None]
         new = [(name, part) for name, part in parts if part is not None]
-        if _shape(cls)[0]:
+        construct, given, derived = _shape(cls)
+        if construct and not derived and not any(f.kw_only for f in dataclasses.fields(cls)):
+            fixed = dict(same)
+            values_of = [(at, part) for at, name in enumerate(given) for n, part in new if n == name]
+            blank = [fixed.get(name) for name in given]
+
+            def construct_anew(handles: Sequence[Any], values: Sequence[Any]) -> Any:
+                arguments = blank.copy()
+                for at, part in values_of:
+                    arguments[at] = part(handles, values)
+                return cls(*arguments)
+
+            return construct_anew
+        if construct:
             return lambda handles, values: with_fields(cls, dict(same) | {n: p(handles, values) for n, p in new})
         make, fill = object.__new__, object.__setattr__
 

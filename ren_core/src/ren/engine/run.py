@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ren.backend.buffer import Buffer
 from ren.backend.protocol import Backend
+from ren.backend.select import get_backend
 from ren.engine import capture, checked
 from ren.engine.locks import Guarded
 from ren.engine.plan import Plan
@@ -31,8 +32,6 @@ _seeding = _Seeding()
 
 def backend_of(device: str) -> Backend:
     """The backend that owns `device`."""
-    from ren.backend.select import get_backend
-
     return get_backend(device)
 
 

@@ -82,6 +82,7 @@ class Flat:
         "paths",
         "found",
         "_at",
+        "_open",
         "_dynamic_scalars",
         "_dynamic_constants",
         "_freeze_numbers",
@@ -105,6 +106,7 @@ class Flat:
         self.paths: list[str] | None = [] if paths else None
         self.found = 0  # handles and carriers, repeated ones counted again
         self._at: dict[int, int] = {}
+        self._open: list[int] = []  # places of specifications still to come
         self._dynamic_scalars = dynamic_scalars
         self._freeze_numbers = freeze_numbers
         self._dynamic_constants = dynamic_constants
@@ -119,15 +121,7 @@ class Flat:
         cls = type(obj)
         kind, fields = _kinds.get(cls) or kind_of(cls)
         if kind == HANDLE:
-            self.found += 1
-            at = self._at.get(id(obj))
-            if at is None:
-                at = self._at[id(obj)] = len(self.handles)
-                self.handles.append(obj)
-                self.part(at, path)
-                self.part(None, path)  # its specification: known once it is realized, see `specify`
-            else:
-                self.part(at, path)
+            self._handle(obj, path)
         elif kind == SCALAR:
             carrier = capture.scalar_carriers.get(cls)
             read = carrier.read(obj) if carrier is not None else None
@@ -148,6 +142,18 @@ class Flat:
         else:
             self._dataclass(obj, cls, fields, path, static)
 
+    def _handle(self, obj: Any, path: str) -> None:
+        self.found += 1
+        at = self._at.get(id(obj))
+        if at is None:
+            at = self._at[id(obj)] = len(self.handles)
+            self.handles.append(obj)
+            self.part(at, path)
+            self._open.append(len(self.parts))
+            self.part(None, path)  # its specification: known once it is realized, see `specify`
+        else:
+            self.part(at, path)
+
     def _dataclass(self, obj: Any, cls: type, fields: tuple[str, ...], path: str, static: bool) -> None:
         carrier = capture.scalar_carriers.get(cls)
         read = carrier.read(obj) if carrier is not None else None
@@ -157,13 +163,19 @@ class Flat:
         parts, found, numbers, objects = len(self.parts), self.found, len(self.numbers), len(self.objects)
         carried = capture.carried_fields.get(cls, NO_FIELDS)
         self.part(cls, path)
+        quick = self.paths is None  # most of what a replay costs is this loop over the fields of ciphertexts
         for name in fields:
+            value = getattr(obj, name)
             if name in carried and not self._freeze_numbers:
                 self.part("carried", path)
-                self.numbers.append(getattr(obj, name))
+                self.numbers.append(value)
                 self.number_names.append(f"{self.parameter}.{name}")
-                continue
-            self.add(getattr(obj, name), f"{path}.{name}" if self.paths is not None else "", True)
+            elif quick and type(value) in THEMSELVES:
+                self.parts.append((type(value), value))  # what `frozen` and `named` make of it
+            elif quick and type(value) is Poly:
+                self._handle(value, "")
+            else:
+                self.add(value, "" if quick else f"{path}.{name}", True)
         if self.found == found:  # holds no Poly: an ordinary value
             del self.parts[parts:], self.numbers[numbers:], self.number_names[numbers:], self.objects[objects:]
             if self.paths is not None:
@@ -203,9 +215,9 @@ class Flat:
     def specify(self) -> tuple[Any, ...]:
         """The finished key part: structure, and for each handle what a plan depends on. All handles must be realized."""
         parts = self.parts
-        for i, part in enumerate(parts):
-            if part is None:
-                parts[i] = self._spec(self.handles[parts[i - 1]])
+        for i in self._open:
+            parts[i] = self._spec(self.handles[parts[i - 1]])
+        self._open.clear()
         return tuple(parts)
 
     def _spec(
@@ -222,5 +234,7 @@ class Flat:
 _CONST = Op.CONST
 #: Types whose values have no attributes of their own.
 _SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes})
+#: Types of fields whose key is their type and value.
+THEMSELVES = frozenset({type(None), bool, int, str})
 #: Carried fields of a class that has none.
 NO_FIELDS: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ schedule can never depend on data, and a concurrent `set_realized` cannot be see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ren.backend.buffer import Buffer
@@ -62,7 +62,8 @@ class Signature:
 #: Normalised form: for each node, operands first, its signature and the positions of its operands; then None and the positions of the roots.
 Key = tuple[Any, ...]
 
-_BUFFER, _CONST, _POLY = Op.BUFFER, Op.CONST, Kind.POLY
+_BUFFER, _CONST = Op.BUFFER, Op.CONST
+_NONE: dict[Any, Signature] = {}
 _INPUT, _CONSTANT, _SCALAR, _RANDOM = SlotKind.INPUT, SlotKind.CONSTANT, SlotKind.SCALAR, SlotKind.RANDOM
 
 
@@ -105,16 +106,6 @@ def intern(
     return found  # type: ignore[no-any-return]
 
 
-def _plain(ring: RingSpec) -> dict[tuple[Op, Domain], Signature]:
-    """Signatures of operations without parameters, by operation and domain: most nodes, so the look-up is short."""
-    table: dict[tuple[Op, Domain], Signature] | None = ring.__dict__.get("_plain_signatures")
-    return table if table is not None else ring.__dict__.setdefault("_plain_signatures", {})
-
-
-def intern_plain(op: Op, ring: RingSpec, domain: Domain, arity: int) -> Signature:
-    return _plain(ring).setdefault((op, domain), intern(op, (), ring, domain, arity=arity))
-
-
 def leaf_signature(node: Node) -> Signature:
     """The signature of a realized node as an input: all that a plan depends on, apart from its device. Kept on the node."""
     node.signature = intern(_BUFFER, (), node.ring, node.domain, node.kind, node.count, 0, _INPUT)
@@ -137,47 +128,47 @@ def normalise(
     buffers: list[Buffer] = []
     scalars: list[Node] = []
     randoms: list[Node] = []
-    stack = list(reversed(roots))
-    pop, push, append = stack.pop, stack.append, flat.append
-    while stack:
-        node = stack[-1]
-        if node in where:
-            pop()
-            continue
-        args = node.args  # before `realized`: see Node.set_realized
-        buffer = node.realized
-        op = node.op
-        if buffer is None and args:
-            waiting = False
-            for arg in reversed(args):  # the first operand comes to lie on top
-                if arg not in where:
-                    waiting = True
-                    push(arg)
-            if waiting:
+    append = flat.append
+    # Each undecorated operation runs this loop, so leaves are done where they are met and interned signatures looked up in place.
+    node: Node | None = None
+    args: Sequence[Node] = roots
+    rest = iter(roots)
+    stack: list[tuple[Node | None, Sequence[Node], Iterator[Node]]] = []
+    while True:
+        for arg in rest:
+            if arg in where:
                 continue
-            params = node.params
-            if params or node.kind is not _POLY:
-                append(intern(op, params, node.ring, node.domain, node.kind, node.count, len(args)))
+            below = arg.args  # before `realized`: see Node.set_realized
+            buffer = arg.realized
+            if buffer is None and below:
+                stack.append((node, args, rest))
+                node, args, rest = arg, below, iter(below)
+                break
+            if buffer is not None and arg.op is not _CONST:
+                if constant is None or not constant(arg):
+                    append(arg.signature or leaf_signature(arg))
+                else:
+                    append(intern(_BUFFER, (), arg.ring, arg.domain, arg.kind, arg.count, 0, _CONSTANT))
+                inputs.append(arg)
+                buffers.append(buffer)
+            elif arg.op is _CONST:
+                append(intern(_CONST, (), arg.ring, arg.domain, role=_SCALAR))
+                scalars.append(arg)
             else:
-                found = _plain(node.ring).get((op, node.domain))
-                append(found if found is not None else intern_plain(op, node.ring, node.domain, len(args)))
+                append(intern(arg.op, arg.params, arg.ring, arg.domain, role=_RANDOM))
+                randoms.append(arg)
+            where[arg] = len(where)
+        else:
+            if node is None:
+                break
+            ring, arity = node.ring, len(args)
+            table = ring.__dict__.get("_signatures", _NONE)
+            found = table.get((node.op, node.params, node.domain, node.kind, node.count, arity, None))
+            append(found or intern(node.op, node.params, ring, node.domain, node.kind, node.count, arity))
             for arg in args:
                 append(where[arg])
-        elif op is _CONST:
-            append(intern(op, (), node.ring, node.domain, role=_SCALAR))
-            scalars.append(node)
-        elif buffer is not None:
-            if constant is None or not constant(node):
-                append(node.signature or leaf_signature(node))
-            else:
-                append(intern(_BUFFER, (), node.ring, node.domain, node.kind, node.count, 0, _CONSTANT))
-            inputs.append(node)
-            buffers.append(buffer)
-        else:
-            append(intern(op, node.params, node.ring, node.domain, role=_RANDOM))
-            randoms.append(node)
-        where[node] = len(where)
-        pop()
+            where[node] = len(where)
+            node, args, rest = stack.pop()
     append(None)
     for root in roots:
         append(where[root])

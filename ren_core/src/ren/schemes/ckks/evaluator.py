@@ -205,10 +205,13 @@ def multiply(
 
     Raises LevelExhaustedError when levels are missing, ScaleTooSmallError when the result's scale would be below the noise, CapacityError when public numbers do not fit.
     """
-    found = _classify(engine, x, other, "multiply")
-    if found is NotImplemented:
-        return NotImplemented
-    number = _number_of(found)
+    if type(other) is Ciphertext and type(x) is Ciphertext and x.key_id == other.key_id:
+        found, number = other, None
+    else:
+        found = _classify(engine, x, other, "multiply")
+        if found is NotImplemented:
+            return NotImplemented
+        number = _number_of(found)
     if number is not None and isinstance(number[2], int):
         return _multiply_integer(engine, x, *number)
     if isinstance(x, CiphertextProduct) or isinstance(found, CiphertextProduct):

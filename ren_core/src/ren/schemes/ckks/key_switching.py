@@ -25,9 +25,7 @@ def switch(
 
     The sum happens before the division, so with rescales = 1 the result is rescale((b, a) + switched) with a single rounding.
     """
-    switched_b, switched_a = digits.product(key.buffer, key.limb_index(level))
-    drop = len(key.params.special) + rescales
-    return switched_b.mod_down(drop, add=b), switched_a.mod_down(drop, add=a)
+    return digits.switch(key.buffer, key.limb_index(level), len(key.params.special) + rescales, b, a)
 
 
 def relinearize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ren.errors import LevelExhaustedError, UnsupportedOperandError
@@ -9,6 +10,7 @@ from ren.schemes.ckks import accuracy, alignment
 from ren.schemes.ckks.alignment import Adjustment
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.message import integer
+from ren.schemes.ckks.params import CKKSParams
 from ren.schemes.ckks.parts import E, Parts, like, parts
 from ren.schemes.ckks.plaintext import Plaintext
 from ren.schemes.ckks.scale import Scale
@@ -50,9 +52,17 @@ def rescaled(engine: PublicEngine, x: E, operation: str = "rescale") -> E:
 
 def scale_after(engine: PublicEngine, level: int, scale: Scale, operation: str, *, parts: int = 2) -> Scale:
     """The scale after a rescale at `level`. Raises ScaleTooSmallError."""
-    result = scale / engine.params.prime_dropped_at(level)
-    accuracy.require_value_scale(engine.params, operation, result, parts=parts)
+    result, fits = _after(engine.params, level, scale, parts)
+    if not fits:
+        accuracy.require_value_scale(engine.params, operation, result, parts=parts)
     return result
+
+
+@lru_cache(maxsize=4096)
+def _after(params: CKKSParams, level: int, scale: Scale, parts: int) -> tuple[Scale, bool]:
+    """The scale after a rescale, and whether it is large enough for a value of so many parts."""
+    result = scale / params.prime_dropped_at(level)
+    return result, result.log2 >= accuracy.value_floor(params, parts)
 
 
 def apply(adjustment: Adjustment, p: Parts) -> Parts:
