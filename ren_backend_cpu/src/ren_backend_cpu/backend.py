@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numba.core.config as numba_config
 import numpy as np
 from numpy.typing import NDArray
-from ren.backend.capability import Limits
+from ren.backend.capability import Embedding, Limits
 from ren.backend.protocol import Capabilities, CompiledUnit, GraphRunner
 from ren.engine.calibration import Calibration
 from ren.engine.exec_unit import ExecUnit, Slot
@@ -79,6 +79,12 @@ class CpuBackend:
         from ren_backend_cpu.warmup import warmup
 
         warmup(progress)
+
+    def embedding(self) -> Embedding:
+        """The canonical embedding of the host in vectors."""
+        from ren_backend_cpu.embedding import CPU
+
+        return CPU
 
     def limits(self) -> Limits:
         """Memory bandwidth and butterflies per second of one core (`ren bench`)."""

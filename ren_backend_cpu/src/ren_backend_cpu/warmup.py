@@ -9,7 +9,8 @@ from ren.numtheory.primes import ntt_primes_below
 
 from ren_backend_cpu import lower, tables
 from ren_backend_cpu.driver import Runner
-from ren_backend_cpu.kernels.jit import ROW, Entry
+from ren_backend_cpu.kernels import embedding
+from ren_backend_cpu.kernels.jit import ROW, Compiled, Entry
 
 #: (log2 n, bits of q) that between them need every transform of the usual parameter sets: scale primes, a first prime ten bits wider,
 #: and moduli of full width.
@@ -29,8 +30,11 @@ def warmup(progress: Callable[[str], None]) -> None:
         if entry.signature is ROW and entry.compiles:
             entry.made  # noqa: B018 - asking for it compiles
     Runner([], [])  # the driver
-    ready = [e for e in Entry.registry.values() if e.ready]
-    for entry in sorted(ready, key=lambda e: -e.seconds):
-        source = "read from disk" if entry.from_disk else "compiled"
-        progress(f"{entry.name}: {source} in {entry.seconds:.2f} s")
+    ready: list[Compiled] = [e for e in Entry.registry.values() if e.ready]
+    for function in (embedding.to_integers, embedding.to_slots):
+        function.made  # noqa: B018
+        ready.append(function)
+    for made in sorted(ready, key=lambda e: -e.seconds):
+        source = "read from disk" if made.from_disk else "compiled"
+        progress(f"{made.name}: {source} in {made.seconds:.2f} s")
     progress(f"{len(ready)} kernels for {len(lower.LOWERINGS)} operations ready in {time.perf_counter() - start:.2f} s")

@@ -184,10 +184,7 @@ class Poly:
     @classmethod
     def from_integers(cls, values: NDArray[np.float64], ring: RingSpec, device: str | None = None) -> Poly:
         """`from_float` without its checks, for values that are n finite, integer-valued doubles by construction."""
-        words = np.empty(ring.n + 1, np.uint64)
-        words[: ring.n] = values.view(np.uint64)
-        words[ring.n] = 0
-        given = leaf(words, ring, _COEFF, device, Kind.FLOAT)
+        given = leaf(values.view(np.uint64), ring, _COEFF, device, Kind.FLOAT)
         return cls._of(Node(Op.FROM_FLOAT, (given,), (), given.ring, _COEFF, given.device))
 
     # -- what it is

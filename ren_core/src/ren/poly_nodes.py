@@ -91,11 +91,11 @@ _FOLDS = {_ADD: _added, _SUBTRACT: _subtracted, _MULTIPLY: _multiplied}
 
 
 def leaf(rows: NDArray[np.uint64], ring: RingSpec, domain: Domain, device: str | None, kind: Kind = Kind.POLY) -> Node:
-    """A realized node that holds the words of `rows`."""
+    """A realized node that holds the words of `rows`; of a FLOAT its n doubles, since nobody reads the last word of a given one."""
     name = device_name(device)
     words = np.ascontiguousarray(rows).reshape(-1)
     backend = backend_of(name)
-    buffer = pool_of(backend).take(words.size)
+    buffer = pool_of(backend).take(words.size if kind is Kind.POLY else ring.n + 1)
     backend.copyin(buffer.memory, 0, words)
     return pinned(Node(_BUFFER, (), (), interned(ring), domain, name, kind=kind, realized=buffer))
 

@@ -277,6 +277,29 @@ def ustore(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
+def load_double(typingctx: Any, address: Any, index: Any) -> Any:
+    """The double at address + 8 * index."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        return em.vload(em.ptr(args[0]), args[1], F64, 1)
+
+    return types.float64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store_double(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Store a double at address + 8 * index."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
+        em = Em(builder)
+        em.vstore(args[2], em.ptr(args[0]), args[1], F64)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float64), codegen
+
+
+@intrinsic
 def address_of(typingctx: Any, row: Any) -> Any:
     """The address in a pointer argument of an entry."""
 

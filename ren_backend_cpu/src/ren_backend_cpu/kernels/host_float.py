@@ -12,19 +12,28 @@ lexicographic order. For moduli below 2^50 one fused multiply-add rounds it corr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.kernels.arith import FloatOps, IfmaOps, Pointwise, limb_kernel
-from ren_backend_cpu.kernels.emit import F64, I64, Em, Value, const, kernel, load, mulhi, uload, ustore, vt
+from ren_backend_cpu.kernels.emit import (
+    F64,
+    I64,
+    Em,
+    Value,
+    const,
+    kernel,
+    load,
+    load_double,
+    mulhi,
+    store_double,
+    uload,
+    ustore,
+    vt,
+)
 from ren_backend_cpu.kernels.jit import compiled, entry
 
 #: Bits of a piece of `from_float`.
@@ -35,29 +44,6 @@ PIECE_WORDS = 2
 
 #: Exponent fields of 2^52 and 2^63.
 _TWO52, _TWO63 = 1023 + 52, 1023 + 63
-
-
-@intrinsic
-def _load_double(typingctx: Any, address: Any, index: Any) -> Any:
-    """The double at address + 8 * index."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
-        em = Em(builder)
-        return em.vload(em.ptr(args[0]), args[1], F64, 1)
-
-    return types.float64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def _store_double(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
-    """Store a double at address + 8 * index."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Sequence[Value]) -> Value:
-        em = Em(builder)
-        em.vstore(args[2], em.ptr(args[0]), args[1], F64)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.float64), codegen
 
 
 # -- from_float --------------------------------------------------------------------------------------------------------
@@ -106,7 +92,7 @@ def _large_row(record, constants, values, out, pieces, n):
     for _ in range(pieces - 1):
         top *= _UNIT
     for i in range(n):
-        v = _load_double(values, i)
+        v = load_double(values, i)
         rest, r, unit = abs(v), np.uint64(0), top
         for _ in range(pieces):
             piece = np.floor(rest / unit)
@@ -264,7 +250,7 @@ def lift_one(row):
     q, half = load(row[2], limb.Q), load(row[2], limb.HALF)
     for i in range(n):
         v = load(x, i)
-        _store_double(out, i, np.float64(v - q if v > half else v))
+        store_double(out, i, np.float64(v - q if v > half else v))
     ustore(out, n, np.uint64(0))
 
 
@@ -291,7 +277,7 @@ def lift(row):
         total = product + low
         high = mulhi(u, q0) + np.uint64(total < product)
         size = _to_double(high, total)
-        _store_double(out, i, -size if negative else size)
+        store_double(out, i, -size if negative else size)
         if check != 0:
             v = c0 - mulhi(c0, inverse2) * q2
             v = min(v, v - q2)

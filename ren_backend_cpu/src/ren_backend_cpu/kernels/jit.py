@@ -30,7 +30,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     return numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
 
 
-class _Lazy:
+class Compiled:
     """A function whose machine code is made, or read from disk, when it is first asked for, by one thread.
 
     seconds, from_disk: how long that took and whether the disk had it, for `warmup`.
@@ -84,7 +84,7 @@ class _Lazy:
 _DAMAGE = (OSError, EOFError, ValueError, ImportError, AttributeError, KeyError, pickle.UnpicklingError)
 
 
-class HostFunction(_Lazy):
+class HostFunction(Compiled):
     """A compiled function that Python calls, through `made` where the call is frequent. Runs without the interpreter lock."""
 
     def __call__(self, *arguments: Any) -> None:
@@ -106,7 +106,7 @@ def called_from_python(*types_: Any) -> Callable[[Callable[..., None]], HostFunc
     return decorate
 
 
-class Entry(_Lazy):
+class Entry(Compiled):
     """A kernel with an address: what plans and limb records call."""
 
     #: All entries of the process, by name: what `warmup` walks.

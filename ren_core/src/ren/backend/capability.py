@@ -1,11 +1,14 @@
-"""What a backend may tell beyond the protocol: whether its device can be used, as four separate facts, compilation ahead of time, and what its
-kernels cost on this machine."""
+"""What a backend may tell beyond the protocol: whether its device can be used, as four separate facts, compilation ahead of time, what its
+kernels cost on this machine, and a fast canonical embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ren.engine.calibration import Calibration
@@ -78,3 +81,23 @@ class Calibrated(Protocol):
 def calibration_of(backend: Any) -> Calibration | None:
     """The prices of a backend's kernels; None when it has none."""
     return backend.calibration() if isinstance(backend, Calibrated) else None
+
+
+class Embedding(Protocol):
+    """The canonical embedding on the host, with the bits that `ren.schemes.ckks.embedding` defines. From any thread."""
+
+    def to_integers(self, message: NDArray[Any], factor: float, size: int, integers: NDArray[np.float64]) -> None:
+        """Fill `integers`, n doubles, with the coefficients of the polynomial whose `size` slots (a power of two, at most n/2) are the float64 or complex128
+        `message`, padded with zeros, times `factor` times `size`, rounded. Coefficients at multiples of n/2/size alone are written."""
+        ...
+
+    def to_slots(self, coefficients: NDArray[np.float64], factor: float, size: int) -> NDArray[np.complex128]:
+        """The `size` slots of `factor` times the polynomial of the coefficients at multiples of n/2/size."""
+        ...
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """A backend that has a faster embedding than NumPy's implements this beside `Backend`."""
+
+    def embedding(self) -> Embedding: ...

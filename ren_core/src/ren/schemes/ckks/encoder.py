@@ -2,13 +2,9 @@
 
 Slot j of m(X) in Z[X]/(X^n + 1) is m(zeta^(5^j)), zeta = exp(pi i / n) (Cheon, Kim, Kim, Song, "Homomorphic Encryption for Arithmetic of Approximate
 Numbers", ia.cr/2016/421, section 3.2; the order 5^j makes rotations automorphisms). All these points are roots of X^(n/2) - i, so with
-w(X) = sum_k (m_k + i m_(k+n/2)) X^k, of n/2 complex terms, w and m agree there: at zeta^(4t+1), which is every 5^j,
+w(X) = sum_k (m_k + i m_(k+n/2)) X^k, of n/2 complex terms, w and m agree there (`ren.schemes.ckks.embedding`).
 
-    w(zeta^(4t+1)) = sum_k (w_k zeta^k) exp(2 pi i t k / (n/2)),
-
-a complex Fourier transform of n/2 points after the twist zeta^k and before the permutation 4 t_j + 1 = 5^j.
-
-One implementation serves all backends, so encoded integers never depend on the device. Precision: the transform is good to 2^-50 of the largest slot;
+Encoded integers are defined to the last bit and never depend on the device. Precision: the transform is good to 2^-50 of the largest slot;
 integers above 2^53 are exact doubles and reduced exactly (`Poly.from_float`).
 
 Sparse packing: a message of `slots` < n/2 slots (a power of two) is repeated n/2/slots times. Its polynomial has coefficients only at multiples of
@@ -18,16 +14,15 @@ n/2/slots, and is the encoding of the ring of degree 2 * slots spread out. Rotat
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.backend.capability import Embedding
 from ren.errors import CapacityError, DecryptionError, EncodingError
+from ren.schemes.ckks.embedding import HOST
 from ren.schemes.ckks.message import Message, checked_message, integer
 from ren.schemes.ckks.scale import Scale
 
@@ -35,57 +30,6 @@ from ren.schemes.ckks.scale import Scale
 CAPACITY_DIVISOR = 4
 # Products of scale and message stay below this, far from the overflow of doubles.
 _LARGEST_COEFFICIENT = 1e300
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Of the ring of degree 2 * size. slot_of[t]: the slot at zeta^(4t+1); root_of[j]: its inverse; twist[k] = zeta^k."""
-
-    slot_of: NDArray[np.intp]
-    root_of: NDArray[np.intp]
-    twist: NDArray[np.complex128]
-    untwist: NDArray[np.complex128]
-
-
-@lru_cache(maxsize=32)
-def _tables(size: int) -> _Tables:
-    # Two threads may both build them on first use; they build the same read-only values.
-    root_of = np.empty(size, np.intp)
-    power = 1
-    for j in range(size):
-        root_of[j] = (power - 1) // 4
-        power = power * 5 % (4 * size)
-    slot_of = np.empty(size, np.intp)
-    slot_of[root_of] = np.arange(size)
-    twist = np.exp(1j * np.pi * np.arange(size) / (2 * size))
-    tables = _Tables(slot_of, root_of, twist, np.conj(twist))
-    for array in (tables.slot_of, tables.root_of, tables.twist, tables.untwist):
-        array.flags.writeable = False
-    return tables
-
-
-class _Scratch(threading.local):
-    """One transform buffer per thread: fresh arrays of this size would be returned to the system and paged in again at each call."""
-
-    buffer: NDArray[np.complex128] | None = None
-
-
-_scratch = _Scratch()
-_TRANSFORMS_IN_PLACE = int(np.__version__.split(".")[0]) >= 2
-
-
-def _workspace(size: int) -> NDArray[np.complex128]:
-    """Uninitialised scratch of this thread, valid until the next call."""
-    if _scratch.buffer is None or _scratch.buffer.size != size:
-        _scratch.buffer = np.empty(size, np.complex128)
-    return _scratch.buffer
-
-
-def _transform(w: NDArray[np.complex128], *, inverse: bool) -> NDArray[np.complex128]:
-    """sum_k w_k exp(-2 pi i t k / size), with + for the inverse; neither is divided by the size. May overwrite w."""
-    if not _TRANSFORMS_IN_PLACE:
-        return np.fft.ifft(w, norm="forward") if inverse else np.fft.fft(w)
-    return np.fft.ifft(w, norm="forward", out=w) if inverse else np.fft.fft(w, out=w)
 
 
 def capacity(modulus: int, scale: Scale) -> float:
@@ -119,72 +63,31 @@ def encode_to_integers(
 
 
 def encode_message(
-    message: Message, largest: float, scale: Scale, *, n: int, modulus: int | None, slots: int
+    message: Message,
+    largest: float,
+    scale: Scale,
+    *,
+    n: int,
+    modulus: int | None,
+    slots: int,
+    embedding: Embedding = HOST,
 ) -> NDArray[np.float64]:
     """See `encode_to_integers`, for what `checked_message` gives."""
-    factor = float(scale)
     _require_capacity(message, largest, scale, modulus)
     integers = np.zeros(n) if slots < n // 2 else np.empty(n)
-    stride = n // 2 // slots
-    place = _place_real if message.dtype == np.float64 else _place_complex
-    place(message, factor / slots, integers[: n // 2 : stride], integers[n // 2 :: stride])
+    embedding.to_integers(message, float(scale) / slots, slots, integers)
     return integers
 
 
-def _place_complex(message: Message, factor: float, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-    """Round the real parts of the coefficients w_k of the module's introduction to `low`, the imaginary ones to `high`."""
-    tables = _tables(low.size)
-    work = _workspace(low.size)
-    if message.size < work.size:
-        work[...] = 0.0
-        work[tables.root_of[: message.size]] = message
-    else:
-        # mode="clip" (no index is out of range) lets NumPy write to `out` without a copy.
-        np.take(message, tables.slot_of, out=work, mode="clip")
-    w = _transform(work, inverse=False)
-    w *= tables.untwist
-    w *= factor
-    np.rint(w.real, out=low)
-    np.rint(w.imag, out=high)
-
-
-def _place_real(message: Message, factor: float, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-    """As `_place_complex` in half the work: real slots mean m(1/X) = m(X), that is m_(n-k) = -m_k."""
-    tables = _tables(low.size)
-    spectrum: NDArray[Any]
-    if message.size < low.size:
-        spectrum = np.zeros(low.size)
-        spectrum[tables.root_of[: message.size]] = message
-    else:
-        spectrum = message.take(tables.slot_of)
-    w = np.fft.rfft(spectrum)
-    half = w.size
-    w *= tables.untwist[:half]
-    w *= factor
-    np.rint(w.real, out=low[:half])
-    np.rint(w.imag, out=high[:half])
-    mirrored = slice(low.size - half, 0, -1)
-    np.negative(high[mirrored], out=low[half:])
-    np.negative(low[mirrored], out=high[half:])
-
-
 def decode_from_floats(
-    coefficients: NDArray[np.float64], scale: Scale, *, slots: int | None = None
+    coefficients: NDArray[np.float64], scale: Scale, *, slots: int | None = None, embedding: Embedding = HOST
 ) -> NDArray[np.complex128]:
     """The `slots` slot values (None: all n/2) of a polynomial given by its n coefficients as doubles. The inverse of `encode_to_integers`.
 
     With slots < n/2 the other copies are averaged in: only coefficients at multiples of the repetition enter, which also drops most of the noise.
     """
-    n = coefficients.size
-    slots = check_extent(slots, n)
-    tables = _tables(slots)
-    stride = n // 2 // slots
-    w = _workspace(slots)
-    factor = 1.0 / float(scale)
-    np.multiply(coefficients[: n // 2 : stride], factor, out=w.real)
-    np.multiply(coefficients[n // 2 :: stride], factor, out=w.imag)
-    w *= tables.twist
-    return _transform(w, inverse=True).take(tables.root_of)
+    slots = check_extent(slots, coefficients.size)
+    return embedding.to_slots(coefficients, 1.0 / float(scale), slots)
 
 
 class Liftable(Protocol):
@@ -199,7 +102,12 @@ class Liftable(Protocol):
 
 
 def decode_poly(
-    poly: Liftable, scale: Scale, *, slots: int | None = None, lifted: tuple[NDArray[np.float64], int] | None = None
+    poly: Liftable,
+    scale: Scale,
+    *,
+    slots: int | None = None,
+    lifted: tuple[NDArray[np.float64], int] | None = None,
+    embedding: Embedding = HOST,
 ) -> NDArray[np.complex128]:
     """The slots of a decrypted polynomial. lifted: what `poly.lift()` gives, where it is known.
 
@@ -207,7 +115,9 @@ def decode_poly(
     a coefficient exceeds a quarter of the modulus: the message overflowed, or the noise drowned it.
     """
     coefficients, misfit = poly.lift() if lifted is None else lifted
-    return decode_lifted(coefficients, misfit, poly.ring.moduli, scale, exact=poly.to_centered_list, slots=slots)
+    return decode_lifted(
+        coefficients, misfit, poly.ring.moduli, scale, exact=poly.to_centered_list, slots=slots, embedding=embedding
+    )
 
 
 def decode_lifted(
@@ -218,6 +128,7 @@ def decode_lifted(
     *,
     exact: Callable[[], Sequence[int]],
     slots: int | None = None,
+    embedding: Embedding = HOST,
 ) -> NDArray[np.complex128]:
     """See `decode_poly`: `lifted` and `misfit` are the results of a LIFT; `exact` gives all coefficients centred, as Python integers."""
     modulus = math.prod(moduli)
@@ -231,7 +142,7 @@ def decode_lifted(
     elif len(moduli) <= 2:
         # With three limbs or more the check limb has shown that values are below q_0 q_1 / 2, under a quarter of the modulus.
         _require_sound(max(float(lifted.max()), -float(lifted.min())), modulus)
-    return decode_from_floats(lifted, scale, slots=slots)
+    return decode_from_floats(lifted, scale, slots=slots, embedding=embedding)
 
 
 def _require_sound(largest: int | float, modulus: int) -> None:

@@ -25,6 +25,7 @@ from ren.schemes.ckks.batch import CiphertextBatch, PlaintextBatch, split
 from ren.schemes.ckks.bounds import user_stacklevel, warn_transparent
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
+from ren.schemes.ckks.embedding import embedding_of
 from ren.schemes.ckks.encoder import check_extent, decode_poly, encode_message
 from ren.schemes.ckks.keys import PublicKey, SecretKey
 from ren.schemes.ckks.message import checked_message, integer
@@ -69,7 +70,9 @@ def _encode(
     extent = check_extent(slots, params.n)
     message, largest = checked_message(values, slots=extent, msg_bound=msg_bound)
     ring = params.ring_at(level)
-    integers = encode_message(message, largest, scale, n=params.n, modulus=ring.modulus, slots=extent)
+    integers = encode_message(
+        message, largest, scale, n=params.n, modulus=ring.modulus, slots=extent, embedding=embedding_of(engine.device)
+    )
     bound = engine.bounds.limit(level, scale) if msg_bound is None else float(msg_bound)
     return _plaintext(engine, integers, level, scale, extent, bound, message.dtype.kind != "c")
 
@@ -78,7 +81,13 @@ def encode_operand(engine: PublicEngine, values: Any, level: int, scale: Scale, 
     """Public numbers that meet a ciphertext, encoded for its level; their bound is their largest modulus."""
     message, largest = checked_message(values, slots=slots)
     integers = encode_message(
-        message, largest, scale, n=engine.params.n, modulus=engine.params.ring_at(level).modulus, slots=slots
+        message,
+        largest,
+        scale,
+        n=engine.params.n,
+        modulus=engine.params.ring_at(level).modulus,
+        slots=slots,
+        embedding=embedding_of(engine.device),
     )
     return _plaintext(engine, integers, level, scale, slots, largest, message.dtype.kind != "c")
 
@@ -225,7 +234,8 @@ def decode(
         return np.full(count, plaintext.value)
     engine.require_params(plaintext.params_id, "decode")
     poly = plaintext.poly
-    values = decode_poly(poly, plaintext.scale, slots=slots, lifted=_lifted.get(plaintext))[:count]
+    embedding = embedding_of(engine.device)
+    values = decode_poly(poly, plaintext.scale, slots=slots, lifted=_lifted.get(plaintext), embedding=embedding)[:count]
     if not (plaintext.is_real if is_real is None else is_real):
         return values
     real, imaginary = float(np.abs(values.real).max()), float(np.abs(values.imag).max())
