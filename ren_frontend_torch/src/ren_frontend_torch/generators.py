@@ -6,18 +6,14 @@ import random
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
-from ren_frontend_torch.locations import is_hidden, is_library
+from ren_frontend_torch.reach import ITEMS, MOST, is_foreign, is_known, names
 
-#: A function that reaches more objects than this is followed no further.
-_MOST = 20_000
-#: Of a longer container, the first items.
-_ITEMS = 1000
 _LEAVES = (torch.Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
 
@@ -54,7 +50,7 @@ def reached(function: Any) -> list[Any]:
     """Generators in closures, in globals that the code names, in attributes and items, of the function and of what it can call."""
     found: list[Any] = []
     pending, seen = [function], dict[int, Any]()
-    while pending and len(seen) < _MOST:
+    while pending and len(seen) < MOST:
         value = pending.pop()
         if isinstance(value, _LEAVES) or id(value) in seen:
             continue
@@ -68,11 +64,11 @@ def reached(function: Any) -> list[Any]:
 
 def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, FunctionType):
-        return () if _foreign(value.__code__) else _of_function(value)
+        return () if is_foreign(value.__code__) else _of_function(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [item for item, _ in zip(value, range(_ITEMS), strict=False)]
+        return [item for item, _ in zip(value, range(ITEMS), strict=False)]
     if isinstance(value, dict):
-        return [item for item, _ in zip(value.values(), range(_ITEMS), strict=False)]
+        return [item for item, _ in zip(value.values(), range(ITEMS), strict=False)]
     if isinstance(value, partial):
         return (value.func, value.args, value.keywords)
     if isinstance(value, MethodType):
@@ -86,10 +82,13 @@ def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, ModuleType):
         return ()
     if isinstance(value, type):
-        return () if _is_known(value) else list(vars(value).values())
+        return () if is_known(str(value.__module__)) else list(vars(value).values())
     held = getattr(value, "__dict__", None)
     # Methods reach what their class and the globals of its module hold.
-    return [*(held.values() if isinstance(held, dict) else ()), *(c for c in type(value).__mro__ if not _is_known(c))]
+    return [
+        *(held.values() if isinstance(held, dict) else ()),
+        *(c for c in type(value).__mro__ if not is_known(str(c.__module__))),
+    ]
 
 
 def _of_function(function: FunctionType) -> Iterator[Any]:
@@ -98,28 +97,9 @@ def _of_function(function: FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
     yield function.__defaults__
     yield function.__kwdefaults__
-    names = set(_names(function.__code__))
-    for name in names & function.__globals__.keys():
+    used = set(names(function.__code__))
+    for name in used & function.__globals__.keys():
         value = function.__globals__[name]
         yield value
-        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in _KNOWN:
-            yield from (vars(value)[n] for n in names & vars(value).keys())
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Globals and attributes that a function and those inside it name."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
-_KNOWN = frozenset(("builtins", "numpy", "random", "ren", "ren_frontend_torch", "torch", "typing", "xdsl"))
-
-
-def _is_known(kind: type) -> bool:
-    return str(kind.__module__).partition(".")[0] in _KNOWN
-
-
-def _foreign(code: CodeType) -> bool:
-    return is_hidden(code) or is_library(code)
+        if isinstance(value, ModuleType) and not is_known(value.__name__):
+            yield from (vars(value)[n] for n in used & vars(value).keys())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 from types import CodeType, FrameType, TracebackType
 
 import numpy as np
@@ -44,7 +46,12 @@ def user_frame() -> FrameType | None:
 def is_library(code: CodeType) -> bool:
     """Whether code is Python's standard library or NumPy."""
     file = code.co_filename
-    return file.startswith(_LIBRARY) or (file.startswith(_STANDARD) and not file.startswith(_INSTALLED))
+    return file.startswith(_LIBRARY) or (file.startswith(_STANDARD) and not is_installed(file))
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return file.startswith(_INSTALLED)
 
 
 def outer_source() -> Source:
@@ -90,3 +97,20 @@ def variable_of(value: object) -> str | None:
             if held is value:
                 return name
     return None
+
+
+def line_that_changes(codes: Iterable[CodeType], name: str) -> Source | None:
+    """The first line of the user's that assigns to a name or attribute, or else that names it."""
+    named = None
+    for code in codes:
+        if is_hidden(code) or is_library(code):
+            continue
+        for found in dis.get_instructions(code):
+            line = None if found.positions is None else found.positions.lineno
+            if found.argval != name or line is None:
+                continue
+            if found.opname.startswith(("STORE_", "DELETE_")):
+                return code.co_filename, line
+            if named is None:
+                named = code.co_filename, line
+    return named

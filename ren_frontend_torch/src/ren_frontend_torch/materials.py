@@ -59,12 +59,15 @@ class Materials:
             return bool(material.source._version == self._versions[id(material.source)])
         return np.array_equal(material.source, material.value.numpy(), equal_nan=material.value.is_floating_point())
 
-    def check_unchanged(self) -> None:
-        """Refuse arrays that the function changed after they were used: the program would hold their old numbers, a second call the new ones."""
+    def check_unchanged(self, file: str, line: int) -> None:
+        """Refuse arrays that the function changed after they were used: the program would hold their old numbers, a second call the new ones.
+        file, line: where it is defined."""
         for material in self._latest.values():
             if isinstance(material.source, np.ndarray) and not self._is_current(material):
                 raise InPlaceError(
                     f"the array captured as {material.symbol} was changed during the trace",
                     subject=material.symbol,
                     hint="Work on a copy",
+                    file=file,
+                    line=line,
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from ren.errors import TraceError, TraceRandomnessError, TrainingModeError
+from ren.errors import InPlaceError, TraceError, TraceRandomnessError, TrainingModeError
 from ren.program import InputSpec, Program, entry, location
 from ren.program.arguments import argument_type
 from ren.program.edit import gc_paused
@@ -21,8 +21,9 @@ from ren_frontend_torch.capture import CaptureResult
 from ren_frontend_torch.guards import DRAW_OUTSIDE
 from ren_frontend_torch.handles import Handle
 from ren_frontend_torch.inputs import Inputs, declared, filled, leaves
-from ren_frontend_torch.locations import UNKNOWN, traceback_source
+from ren_frontend_torch.locations import UNKNOWN, line_that_changes, traceback_source
 from ren_frontend_torch.materials import Materials
+from ren_frontend_torch.state import State
 from ren_frontend_torch.tracer import Tracer
 
 MAX_OPS = 1_000_000
@@ -47,7 +48,7 @@ def trace(
     former listed in `diagnostics`. Loops are unrolled, static values steer control flow.
 
     Raises InputSpecError for roles that do not fit; TraceError and its subclasses, with file, line and variable, for code that needs the
-    numbers of a traced value, changes memory that others see, draws random numbers, or fails; TraceCheckError where a check fails.
+    numbers of a traced value, changes memory or state that others see (which is put back), draws random numbers, or fails; TraceCheckError where a check fails.
     """
     space = as_workspace(workspace)
     materials = space.get("materials", {})
@@ -61,7 +62,7 @@ def trace(
         captured = Materials(_parameter_names(function), materials)
         arguments = [(p, s) for p, s in _all_leaves(roles) if s.role != "static"]
         block = Block(arg_types=[argument_type(s) for _, s in arguments])
-        tracer = Tracer(block, captured, max_ops, _called.__code__)
+        tracer = Tracer(block, captured, max_ops, _ran.__code__)
         program = _traced(roles, tracer, arguments, captured)
     if captured.all:
         space.setdefault("materials", materials)
@@ -117,7 +118,26 @@ def _traced(roles: Inputs, tracer: Tracer, arguments: list[tuple[str, InputSpec]
 
 
 def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materials) -> Any:
-    """What the function returns. Raises TraceError for whatever goes wrong inside."""
+    """What the function returns. What it changed outside is put back, whatever happens. Raises TraceError for whatever goes wrong inside."""
+    state = State(roles.function, roles.static_values)
+    try:
+        out = _ran(roles, tracer, given, captured)
+    finally:
+        changes = state.restore()
+    if changes:
+        file, line = line_that_changes(tracer.watch.ran, changes[0].name) or _definition(roles.function)
+        raise InPlaceError(
+            f"{'; '.join(map(str, changes))}: a program is traced once and repeats nothing of that, so it was put back",
+            subject=changes[0].path,
+            hint="Pass it as an argument and return its new value. A cache is filled by calling the function once before it is traced",
+            file=file,
+            line=line,
+            variable=changes[0].name,
+        )
+    return out
+
+
+def _ran(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materials) -> Any:
     reached = generators.reached(roles.function)
     before = generators.states(reached)
     work = tracer.work
@@ -138,8 +158,8 @@ def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Mate
     if refused is not None:
         # The function caught it and went on with something else.
         raise refused
+    file, line = _definition(roles.function)
     if generators.states(reached) != before:
-        file, line = _definition(roles.function)
         raise TraceRandomnessError(
             f"{roles.name} draws random numbers from a generator of Python or NumPy, which would be frozen into the program",
             subject=roles.name,
@@ -147,7 +167,7 @@ def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Mate
             file=file,
             line=line,
         )
-    captured.check_unchanged()
+    captured.check_unchanged(file, line)
     return out
 
 

@@ -92,6 +92,8 @@ class Watch:
         """root: the code that calls the traced function. Modules that are imported below it, as PyTorch does on first use, do as they like."""
         self._found = found
         self._root = root
+        #: The user's code that ran; PyTorch's may be among it.
+        self.ran: dict[CodeType, None] = {}
         #: Whether the tracer has to suspend `sys.setprofile` for its own work.
         self.suspends = False
 
@@ -168,8 +170,11 @@ if sys.version_info >= (3, 12):
     def _on_start(code: CodeType, offset: int) -> Any:
         """Code that runs for the first time in a trace: its calls are watched unless it is Ren's or PyTorch's."""
         if not is_hidden(code):
-            if threading.get_ident() not in _watches:
+            mine = _watches.get(threading.get_ident())
+            if mine is None:
                 return None
+            for watch in mine:
+                watch.ran[code] = None
             with _lock:
                 if _tool is None:
                     return None
@@ -182,7 +187,9 @@ if sys.version_info >= (3, 12):
             watch.see(function, None if first is sys.monitoring.MISSING else first, code)
 
 else:
-    _NUMPY = np.__path__[0]
+
+    def _is_numpy(code: CodeType) -> bool:
+        return code.co_filename.startswith(np.__path__[0])
 
     def _start(watch: Watch) -> Callable[[], None]:
         before = sys.getprofile()
@@ -195,9 +202,10 @@ else:
             if event == "c_call":
                 if arg.__name__ in _WORDS:
                     watch.see(arg, None, frame.f_code)
-            elif event == "call" and frame.f_code.co_name == "empty_like":
+            elif event == "call":
+                watch.ran[frame.f_code] = None
                 back = frame.f_back
-                if back is not None and frame.f_code.co_filename.startswith(_NUMPY):
+                if frame.f_code.co_name == "empty_like" and back is not None and _is_numpy(frame.f_code):
                     watch.see(np.empty_like, None, back.f_code)
             if before is not None:
                 before(frame, event, arg)
