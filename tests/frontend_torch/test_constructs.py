@@ -71,6 +71,43 @@ def test_module() -> None:
     assert captured.diagnostics == ()
 
 
+def _inputs_doubled(module: Any, given: Any) -> Any:
+    return (given[0] * 2, *given[1:])
+
+
+def _weighed_by_input(module: Any, given: Any, out: Any) -> Any:
+    return out + given[0].sum() * given[1].sum()
+
+
+def _keywords_seen(module: Any, given: Any, named: Any) -> Any:
+    assert list(named) == ["gain"]
+    return given, {"gain": named["gain"] * 3}
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        lambda net: net.register_forward_pre_hook(_inputs_doubled),
+        lambda net: net.register_forward_hook(_weighed_by_input),
+        lambda net: net.register_forward_pre_hook(_keywords_seen, with_kwargs=True),
+    ],
+)
+def test_hooks_see_what_a_call_by_position_gives_them(register: Any) -> None:
+    class Gained(Net):
+        def forward(self, x: Any, w: Any, skipped: float = 1.0, gain: float = 2.0) -> Any:
+            return super().forward(x, w) * gain * skipped
+
+    net = Gained().eval()
+    register(net)
+    captured = jit.trace(
+        net, inputs={"x": jit.encrypted(slots=8), "w": jit.message(shape=(8,)), "gain": jit.static(2.0)}
+    )
+    assert captured.diagnostics == ()
+    expected = net(X.float(), W.float(), gain=2.0).detach()
+    assert_same(run_plain(captured, X.float(), W.float()), expected)
+    assert_same(captured.reference(X.float(), W.float()), expected)
+
+
 def test_bound_forward_of_a_module() -> None:
     net = Net().eval()
     captured = traced(net.forward)

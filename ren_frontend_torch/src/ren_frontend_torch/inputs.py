@@ -62,20 +62,28 @@ class Inputs:
         return inspect.Signature(parameters)
 
     def call(self, values: Mapping[str, Any]) -> Any:
-        """Call the function with one value per declared parameter; the others keep their defaults."""
+        """Call the function with one value per declared parameter, by position where it can be: hooks of modules see positional arguments only. The others
+        keep their defaults."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        variadic = any(p.kind is _P.VAR_POSITIONAL and n in values for n, p in self.signature.parameters.items())
-        for name, parameter in self.signature.parameters.items():
+        parameters = self.signature.parameters
+        # What comes before a given *args has to be given by position, and so have its defaults.
+        variadic = any(p.kind is _P.VAR_POSITIONAL and n in values for n, p in parameters.items())
+        skipped = False
+        for name, parameter in parameters.items():
             if parameter.kind is _P.VAR_KEYWORD:
                 continue
             if parameter.kind is _P.VAR_POSITIONAL:
                 args.extend(values.get(name, ()))
             elif parameter.kind is _P.POSITIONAL_ONLY or (variadic and parameter.kind is _P.POSITIONAL_OR_KEYWORD):
                 args.append(values.get(name, parameter.default))
-            elif name in values:
+            elif name not in values:
+                skipped = True
+            elif parameter.kind is _P.POSITIONAL_OR_KEYWORD and not skipped:
+                args.append(values[name])
+            else:
                 kwargs[name] = values[name]
-        kwargs.update({n: v for n, v in values.items() if n not in self.signature.parameters})
+        kwargs.update({n: v for n, v in values.items() if n not in parameters})
         return self.function(*args, **kwargs)
 
 
