@@ -31,7 +31,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     little = Scope((7,), wide.widths, wide.bits, 7, 1 << 16, (1 << 12, 1 << 13, 1 << 14, 1 << 15))
     monkeypatch.setattr(calibrate, "scope", lambda: little)
     monkeypatch.setattr("ren.engine.calibrate._ROUNDS", 1)
-    monkeypatch.setattr("ren.engine.calibrate._TRIES", 1)
     monkeypatch.setattr("ren.engine.calibrate._MOST_REPEATS", 1)
 
 
@@ -76,7 +75,7 @@ def test_prices_belong_to_a_number_of_threads(folder: Path, made_up: None, monke
     assert CpuBackend().calibration() is one
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": 1, "replay": NaN}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{}", '{"format": 2, "replay": NaN}', "\x00"])
 def test_a_damaged_file_is_named_and_not_used(folder: Path, text: str) -> None:
     calibrate.file_in(folder).write_text(text)
     with pytest.warns(cache.CacheWarning, match=r"cannot be used.*ren warmup"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,14 @@ import ren
 from ren.backend import reference
 from ren.backend.capability import calibration_of
 from ren.backend.reference import ReferenceBackend
-from ren.engine.calibrate import Scope, calibrate, non_negative
+from ren.engine.calibrate import Scope, _far_curve, _Sample, _stream, calibrate
 from ren.engine.calibration import Calibration
 from ren.engine.cost import WORK, transforms_of, unit_cost, work_of
 from ren.engine.exec_unit import ExecUnit, Operand
 from ren.engine.forecast import forecast
+from ren.engine.least_squares import non_negative
 from ren.engine.reuse import reuse_of
+from ren.engine.stopwatch import Reference
 from ren.errors import CalibrationError
 from ren.ops import KERNELS, Domain
 from ren.poly import Poly
@@ -98,7 +101,7 @@ def test_prices_between_dimensions_are_interpolated_per_coefficient() -> None:
 def test_a_calibration_survives_its_file_and_a_damaged_one_is_refused() -> None:
     c = prices(replay=1e-6, reference=2e-6)
     assert Calibration.from_json(c.to_json()) == c
-    for text in ("", "[]", "{}", c.to_json()[:-9], c.to_json().replace("1e-06", "-1"), c.to_json().replace('"format": 1', '"format": 9')):  # fmt: skip
+    for text in ("", "[]", "{}", c.to_json()[:-9], c.to_json().replace("1e-06", "-1"), c.to_json().replace('"format": 2', '"format": 9')):  # fmt: skip
         with pytest.raises(CalibrationError):
             Calibration.from_json(text)
     with pytest.raises(CalibrationError, match=r"kernel 'copy' was not measured on 'x'.*ren warmup"):
@@ -142,6 +145,23 @@ def test_reuse_distances_equal_a_naive_stack() -> None:
     assert reuse_of(units) == found
 
 
+def test_constants_of_kernels_are_followed_like_data() -> None:
+    """Tables of one modulus are shared by units; they take room in caches, and their distance counts what came in between."""
+    row = 8 * N
+    first, second = (ExecUnit("ntt", RingSpec(N, PRIMES[i : i + 1]), (), (Operand(i, 0, N),)) for i in (0, 1))
+    again = ExecUnit("intt", RingSpec(N, PRIMES[:1]), (), (Operand(0, 0, N),))
+    rows = {"forward": 2.0}
+    assert reuse_of([first, second, again], rows) == [
+        [(row, row), (2 * row, 6 * row)],  # the row was just inverted; its twiddles, two rows and the other twiddles ago
+        [(row, 6 * row), (2 * row, 6 * row)],
+        [(row, 6 * row)],  # nothing is said about constants of inverse transforms
+    ]
+    turned = unit("automorphism", 2, (5, NTT))
+    assert sum(size for size, _ in reuse_of([turned], {"gather": 1.0})[0]) == (2 + 2 + 1) * row
+    dear = prices(constants={"forward": 64.0})
+    assert dear.plan_times([first])[0] > prices().plan_times([first])[0], "more than fits into the nearest cache"
+
+
 # -- the fit -----------------------------------------------------------------------------------------------------------
 
 
@@ -157,9 +177,34 @@ def test_least_squares_without_negative_prices() -> None:
     assert (gradient[noisy == 0] <= 1e-9).all() and np.abs(gradient[noisy > 0]).max() < 1e-9
 
 
+def test_no_distance_is_cheaper_than_a_smaller_one() -> None:
+    """What seems so is a disturbance of the smaller one: a far price is never raised by it."""
+    assert _far_curve((1, 2, 4, 8), (9.0, 2.0, 3.0, 2.5)) == ((1, 0.0), (2, 0.0), (4, 0.5), (8, 0.5))
+
+
+def test_what_far_data_costs_a_kernel_is_a_difference_of_the_same_units() -> None:
+    made, c = unit("ntt", 2), prices()
+    near, away = [(1000, 1024)], [(1000, 4096)]
+    samples = [_Sample(made, 1e-5, near, (1e-5 + 0.7 * 1000 * 2e-9, away)), _Sample(made, 1.0, near)]
+    assert _stream(c, samples) == pytest.approx(0.7)
+    assert _stream(c, [_Sample(made, 1e-5, near, (0.9e-5, away))]) == 0.0
+
+
+def test_of_each_piece_the_shortest_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pieces that are never undisturbed in the same round, on a clock that only they move."""
+    now = [0.0]
+    monkeypatch.setattr("ren.engine.stopwatch.time.perf_counter", lambda: now[0])
+    reference = Reference(ReferenceBackend(), N)
+
+    def piece(times: list[float]) -> Callable[[], None]:
+        return lambda: now.__setitem__(0, now[0] + (times.pop(0) if times else 9.0))
+
+    found = reference.shortest([piece([5.0, 1.0, 7.0]), piece([2.0, 6.0, 8.0])], rounds=3)
+    assert found == [1.0, 2.0]
+
+
 def test_every_kernel_of_a_backend_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ren.engine.calibrate._ROUNDS", 1)
-    monkeypatch.setattr("ren.engine.calibrate._TRIES", 1)
     monkeypatch.setattr("ren.engine.calibrate._MOST_REPEATS", 1)
     scope = Scope((3,), (1 << 30, 1 << 61), (20, 40), 3, 1 << 10, (256, 512, 1024, 2048))
     lines: list[str] = []

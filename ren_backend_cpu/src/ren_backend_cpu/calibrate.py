@@ -24,6 +24,7 @@ from ren.errors import CalibrationError
 
 from ren_backend_cpu import cache, features
 from ren_backend_cpu.kernels import limb
+from ren_backend_cpu.tables import twiddle_rows
 
 FILE = "calibration-{threads}.json"
 #: Prices that stand in until this machine is measured.
@@ -31,7 +32,7 @@ DEFAULT = "calibration_default.json"
 #: A width in each class of moduli, and the bound of the class: those of the arithmetic paths (`features.choose_path`).
 _LAZY = {True: (40, int(2**45.9)), False: (40, 1 << 47)}
 _STRICT, _WIDE = (49, 1 << 50), (60, 1 << 61)
-_LOG_NS = (10, 13, 14, 15, 16)
+_LOG_NS = (7, 10, 13, 14, 15, 16)
 _FAR_AT = 14
 
 _lock = threading.Lock()
@@ -57,7 +58,14 @@ def cpu_model() -> str:
 def scope() -> Scope:
     """What to measure: the arithmetic paths of this target decide the width classes."""
     classes = (_LAZY[limb.IFMA_LAZY in features.target().paths], _STRICT, _WIDE)
-    return Scope(_LOG_NS, tuple(bound for _, bound in classes), tuple(bits for bits, _ in classes), _FAR_AT)
+    rows = twiddle_rows(limb.IFMA_LAZY in features.target().paths)
+    return Scope(
+        _LOG_NS,
+        tuple(bound for _, bound in classes),
+        tuple(bits for bits, _ in classes),
+        _FAR_AT,
+        constants={"forward": rows, "inverse": rows, "gather": 1.0, "scatter": 1.0},
+    )
 
 
 def calibrate(backend: object, progress: Callable[[str], None]) -> Calibration:

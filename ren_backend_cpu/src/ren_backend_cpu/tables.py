@@ -59,6 +59,15 @@ def radices(stages: int) -> list[int]:
     return plan
 
 
+#: Words per 64 coefficients of the twiddles of the levels within 64, and of the others, in one direction.
+_TAIL_WORDS, _COMPRESSED_TAIL_WORDS, _NODE_WORDS = 128, 40, 2
+
+
+def twiddle_rows(compressed: bool) -> float:
+    """Rows of n words of twiddles that a vector transform reads."""
+    return ((_COMPRESSED_TAIL_WORDS if compressed else _TAIL_WORDS) + _NODE_WORDS) / 64
+
+
 class LimbTable:
     """Everything the kernels need for one (n, q). `address` is that of its limb record; the object keeps the memory alive."""
 
@@ -82,12 +91,12 @@ class LimbTable:
             powers = np.empty(n, np.uint64)
             twiddles.node_powers(powers, steps, np.uint64(q), inv, frac)
             entries = self._entries(powers, inv, frac)
-            nodes = aligned_words(2 * (n // 64) if vector else 2 * n)
+            nodes = aligned_words(_NODE_WORDS * (n // 64) if vector else 2 * n)
             nodes[:] = entries[: nodes.size]
             record[main] = nodes.ctypes.data
             kept.append(nodes)
             if vector:
-                packed = aligned_words((40 if self.compressed else 128) * (n // 64))
+                packed = aligned_words((_COMPRESSED_TAIL_WORDS if self.compressed else _TAIL_WORDS) * (n // 64))
                 pack = twiddles.pack_tails_compressed if self.compressed else twiddles.pack_tails
                 pack(entries, packed, n // 64)
                 record[tail] = packed.ctypes.data

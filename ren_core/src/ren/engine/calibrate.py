@@ -1,408 +1,187 @@
 """Measuring the prices of `ren.engine.calibration` on this machine, through nothing but the backend protocol.
 
-For each kernel and ring dimension a handful of units of different shapes is timed, on data that stays near and on data that comes from far away, and
-prices that are not negative are fitted by least squares of relative errors. Kernels do not look at what they compute with, so all operands are zeros.
-
-The speed of a machine drifts (clock rate, other guests of the host). Samples are taken when a small reference unit runs as fast as it ever did, and in rounds that
-lie seconds apart; of each unit the fastest one counts.
+For each kernel and ring dimension a handful of units of different shapes is timed on data that stays near, and prices that are not negative are fitted by least squares of
+relative errors. What far data costs a kernel is the difference to the same units after everything they touch was driven out of the caches. Kernels do not look at what they compute with, so
+all operands are zeros. `ren.engine.stopwatch` says how time is taken on a machine whose speed drifts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ren.backend.protocol import Backend
+from ren.engine.calibrate_units import SHAPES, moduli_of, unit_of
 from ren.engine.calibration import STREAM, Calibration
 from ren.engine.cost import work_of
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.engine.least_squares import non_negative
 from ren.engine.plan import Layout, Plan
-from ren.engine.reuse import reuse_of
+from ren.engine.reuse import Accesses, reuse_of
+from ren.engine.stopwatch import Call, Reference, Runs, seconds
 from ren.numtheory.primes import ntt_primes_below
-from ren.ops import Domain
 from ren.ring import RingSpec
 
-#: How strongly the price of a piece of work inside a larger kernel is held to that of the same work alone, and that of far data to that of a copy.
+#: How strongly the price of a piece of work inside a larger kernel is held to that of the same work alone.
 _TIE = 0.2
-_ROUNDS = 2
-_SAMPLES = 3
-#: A sample counts when the reference takes at most so much of its best time; after so many tries it counts anyway.
-_QUIET, _TRIES = 1.1, 20
-#: Shorter units are repeated in one plan, longer ones are timed alone and fewer times.
-_SAMPLE_SECONDS = 3e-4
-_MOST_REPEATS = 32
+#: Rounds over everything, seconds apart: slow spells of a machine last that long.
+_ROUNDS = 3
+#: Shorter units are repeated in one plan.
+_SAMPLE_SECONDS = 1.5e-4
+_MOST_REPEATS = 256
+#: How many units of each kernel are timed on far data, and how often in each round.
+_FAR_UNITS, _FAR_ROUNDS = 5, 8
 #: Rows of n coefficients in the largest units: what fits into this many words, so that large rings do not take minutes.
 _MOST_WORDS = 12 << 15
-_NTT, _COEFF = Domain.NTT, Domain.COEFF
+
+#: Kernels that do several kinds of work, fitted after those that do one alone.
+_COMPOSED = frozenset({"mod_down", "decompose", "key_switch"})
+_ALONE = {"forward": "ntt", "inverse": "intt", "convert": "basis_extend", "product": "gadget_product"}
+_FIT_ORDER = sorted(SHAPES, key=lambda kernel: kernel in _COMPOSED)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What to measure. log_ns: ring dimensions, ascending. widths: upper bounds of the width classes of moduli; bits: a width in each class.
-    far_at: dimension at which operands come from far away. far_bytes: how far, more than common caches hold. sets: working sets of the copies that show what distance costs."""
+    far_at: dimension at which data comes from far away. far_bytes: how far, more than common caches hold. sets: working sets of the copies that show what distance costs.
+    constants: kind of work -> rows of constants that the backend's kernels read for it."""
 
     log_ns: tuple[int, ...]
     widths: tuple[int, ...]
     bits: tuple[int, ...]
     far_at: int
-    far_bytes: int = 48 << 20
-    sets: tuple[int, ...] = tuple(1 << k for k in range(18, 28))
+    far_bytes: int = 64 << 20
+    sets: tuple[int, ...] = tuple(sorted([1 << k for k in range(18, 28)] + [3 << k for k in range(21, 25)]))
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A unit, the seconds one run took, and the bytes it touched with their reuse distances. far: the same with everything far away."""
+
+    unit: ExecUnit
+    seconds: float
+    accesses: Accesses
+    far: tuple[float, Accesses] | None = None
+
+    def shorter(self, other: _Sample) -> _Sample:
+        """Of two samples of one unit, the shorter times."""
+        far = self.far if self.far is None or other.far is None else min(self.far, other.far, key=lambda f: f[0])
+        return replace(self, seconds=min(self.seconds, other.seconds), far=far)
 
 
 def calibrate(
     backend: Backend, scope: Scope, *, machine: str, note: str, progress: Callable[[str], None] = lambda text: None
 ) -> Calibration:
-    """Measure all kernels that `backend` declares. Takes some seconds; other work on the machine at the same time makes prices too high."""
+    """Measure all kernels that `backend` declares. Takes a minute; other work on the machine at the same time makes prices too high."""
     reference = Reference(backend, min(1 << 12, 1 << scope.far_at))
-    far = _far_curve(backend, scope)
-    progress(
-        f"memory: {far[-1][1] * 1e9:.2f} ns per byte more from {far[-1][0] >> 20} MiB away than from the nearest cache"
-    )
-    probe = Calibration(backend.name, machine, note, scope.widths, {"copy": {scope.far_at: {}}}, tuple(far))
-    wanted = [k for k in _SHAPES if k in backend.capabilities().kernels]
+    wanted = [k for k in SHAPES if k in backend.capabilities().kernels]
     samples: dict[tuple[str, int], list[_Sample]] = {}
+    curves: list[list[float]] = []
     for number in range(_ROUNDS):
+        curves.append(_copies(backend, reference, scope))
         for log_n in scope.log_ns:
             started = time.perf_counter()
             for kernel in wanted:
                 found = _samples(backend, reference, kernel, log_n, scope)
                 before = samples.setdefault((kernel, log_n), found)
-                samples[kernel, log_n] = [
-                    min(a, b, key=lambda s: s.seconds) for a, b in zip(before, found, strict=True)
-                ]
+                samples[kernel, log_n] = [a.shorter(b) for a, b in zip(before, found, strict=True)]
             took = time.perf_counter() - started
             progress(f"n = 2^{log_n}, round {number + 1} of {_ROUNDS}: {len(wanted)} kernels in {took:.2f} s")
+    far = _far_curve(scope.sets, [min(times) for times in zip(*curves, strict=True)])
+    progress(f"memory: {far[-1][1] * 1e9:.2f} ns per byte more from {far[-1][0] >> 20} MiB away than from near")
+    probe = Calibration(
+        backend.name, machine, note, scope.widths, {"copy": {scope.far_at: {}}}, far, dict(scope.constants)
+    )
     kernels: dict[str, dict[int, dict[str, float]]] = {}
-    for log_n in scope.log_ns:
-        for kernel in sorted(wanted, key=_FIT_ORDER.index):
-            tied = {STREAM: 1.0}
+    for kernel in sorted(wanted, key=_FIT_ORDER.index):
+        stream = _stream(probe, samples[kernel, scope.far_at])
+        for log_n in scope.log_ns:
+            tied: dict[str, float] = {}
             for kind, name in _ALONE.items():
                 if kernel in _COMPOSED and name in kernels:
                     tied |= {k: v for k, v in kernels[name][log_n].items() if k.split(".")[0] == kind}
-            kernels.setdefault(kernel, {})[log_n] = _fit(probe, samples[kernel, log_n], tied)
-    for sizes in kernels.values():  # felt alike at all dimensions
-        stream = sizes[scope.far_at].get(STREAM, 0.0)
-        for prices in sizes.values():
-            prices[STREAM] = stream
+            prices = _fit(probe, samples[kernel, log_n], stream, tied)
+            kernels.setdefault(kernel, {})[log_n] = {**prices, STREAM: stream}
     return replace(probe, kernels=kernels, replay=_replay_time(backend), reference=reference.best)
+
+
+# -- samples -----------------------------------------------------------------------------------------------------------
 
 
 def _samples(backend: Backend, reference: Reference, kernel: str, log_n: int, scope: Scope) -> list[_Sample]:
     """Times of the units of one kernel at one ring dimension."""
     n = 1 << log_n
-    shapes = [s for s in _SHAPES[kernel](_moduli(n, scope)) if len(s[0]) * n <= _MOST_WORDS or len(s[0]) <= 4]
-    units = [_unit(backend, kernel, n, *shape) for shape in shapes]
-    found = [_near(backend, reference, u) for u in units]
-    return found + ([_far(backend, reference, u, scope.far_bytes) for u in units[-2:]] if log_n == scope.far_at else [])
-
-
-# -- shapes: (ring, params, words of inputs, words of scalars, words of outputs) in rows -------------------------------
-
-Moduli = Sequence[Sequence[int]]
-Shape = tuple[tuple[int, ...], tuple[Any, ...], tuple[int, ...], tuple[int, ...]]
-
-
-def _moduli(n: int, scope: Scope) -> list[list[int]]:
-    """Distinct primes of each width class: many of the first, few of the others."""
-    found: list[list[int]] = []
-    used: set[int] = set()
-    for c, bits in enumerate(scope.bits):
-        count = 18 if c == 0 else 4
-        primes = list(islice((q for q in ntt_primes_below(1 << bits, n) if q not in used), count))
-        used.update(primes)
-        if primes:
-            found.append(primes)
+    shapes = SHAPES[kernel](moduli_of(n, scope.bits))
+    units = [unit_of(backend, kernel, n, *s) for s in shapes if len(s[0]) * n <= _MOST_WORDS or len(s[0]) <= 4]
+    found = [_near(backend, reference, unit, scope.constants) for unit in units]
+    if log_n == scope.far_at:
+        flush = _flush(backend, scope)
+        for i in range(-min(_FAR_UNITS, len(found)), 0):
+            found[i] = replace(found[i], far=_far(backend, reference, flush, found[i], scope.far_bytes))
     return found
 
 
-def _transform(m: Moduli) -> Iterator[Shape]:
-    for moduli in (*(c[:2] for c in m), m[0][:1], m[0][:4], m[0][:12]):
-        yield tuple(moduli), (), (len(moduli),), (len(moduli),)
-
-
-def _elementwise(m: Moduli) -> Iterator[Shape]:
-    add = (("add", 0, 1),)
-    product = (("mul", 0, 1),)
-    tensor = (("mul", 0, 2), ("mul", 0, 3), ("mac", 1, 2, 5), ("mul", 1, 3))
-    chain = (("mul", 0, 1), ("mac", 2, 3, 8), ("mac", 4, 5, 9), ("mac", 6, 7, 10))
-    sums = (("add", 0, 1), ("sub", 4, 2), ("add", 5, 3))
-    for moduli in (*(c[:2] for c in m), m[0][:1], m[0][:4], m[0][:12]):
-        for program, inputs, outputs in (
-            (add, 2, (2,)),
-            (product, 2, (2,)),
-            (sums, 4, (6,)),
-            (chain, 8, (11,)),
-            (tensor, 4, (4, 6, 7)),
-        ):
-            k = len(moduli)
-            yield tuple(moduli), (inputs, 0, program, outputs, _NTT), (k,) * inputs, (k,) * len(outputs)
-
-
-def _automorphism(m: Moduli) -> Iterator[Shape]:
-    for domain in (_COEFF, _NTT):
-        for k in (1, 4, 12):
-            yield tuple(m[0][:k]), (5, domain), (k,), (k,)
-
-
-def _rows(m: Moduli) -> Iterator[Shape]:
-    for k in (1, 4, 12):
-        yield tuple(m[0][:k]), (), (k,), (k,)
-
-
-def _mod_down(m: Moduli) -> Iterator[Shape]:
-    for moduli, k, z, domain in (
-        (m[0][:3], 1, 0, _COEFF),
-        (m[0][:9], 2, 7, _COEFF),
-        *((c[:3], 1, 0, _NTT) for c in m),
-        *((c[:4], 2, 2, _NTT) for c in m),
-        ([m[-1][0], *m[0][:7], *m[-1][1:3]], 2, 8, _NTT),
-        (m[0][:10], 2, 8, _NTT),
-        (m[0][:10], 3, 8, _NTT),
-        (m[0][:16], 4, 12, _NTT),
-        (m[0][:2], 1, 0, _NTT),
-        (m[0][:9], 1, 0, _NTT),
-        (m[0][:12], 3, 0, _NTT),
-    ):
-        yield tuple(moduli), (k, z, domain), (len(moduli), z) if z else (len(moduli),), (len(moduli) - k,)
-
-
-def _basis_extend(m: Moduli) -> Iterator[Shape]:
-    for mode in ("approximate", "centred", "exact"):
-        for k, new in ((1, 1), (2, 3), (4, 8)):
-            yield tuple(m[0][:k]), (mode, tuple(m[0][k : k + new])), (k,), (k + new,)
-
-
-def _switches(m: Moduli) -> Iterator[tuple[tuple[int, ...], int, tuple[int, ...], Domain]]:
-    for chain, alpha, special in (
-        *((c[:2], 1, c[2:3]) for c in m),
-        *((c[:2], 2, c[2:4]) for c in m),
-        (m[0][:4], 2, m[0][12:14]),
-        ([m[-1][0], *m[0][:3]], 2, m[-1][1:3]),
-        (m[0][:8], 4, m[0][12:16]),
-        (m[0][:12], 4, m[0][12:16]),
-        (m[0][:12], 6, m[0][12:18]),
-        (m[0][:8], 2, m[0][12:14]),
-    ):
-        yield tuple(chain), alpha, tuple(special), _NTT
-    yield tuple(m[0][:6]), 2, tuple(m[0][12:14]), _COEFF
-
-
-def _decompose(m: Moduli) -> Iterator[Shape]:
-    for chain, alpha, special, domain in _switches(m):
-        digits, wide = -(-len(chain) // alpha), len(chain) + len(special)
-        yield chain, (alpha, special, domain), (len(chain),), (digits * wide,)
-
-
-def _key_switch(m: Moduli) -> Iterator[Shape]:
-    for chain, alpha, special, domain in _switches(m):
-        digits, wide = -(-len(chain) // alpha), len(chain) + len(special)
-        params = (alpha, special, domain, wide, tuple(range(wide)))
-        yield chain, params, (len(chain), digits * 2 * wide), (wide, wide)
-
-
-def _gadget_product(m: Moduli) -> Iterator[Shape]:
-    for digits, moduli in (*((2, c[:2]) for c in m), (1, m[0][:4]), (4, m[0][:4]), (2, m[0][:12]), (4, m[0][:10])):
-        k = len(moduli)
-        yield tuple(moduli), (digits, k, tuple(range(k))), (digits * k, digits * 2 * k), (k, k)
-
-
-def _sample(m: Moduli) -> Iterator[Shape]:
-    for distribution, argument in (("uniform", None), ("ternary", None), ("gaussian", "3.19")):
-        for moduli in (*(c[:1] for c in m), m[0][:4], m[0][:12]):
-            yield tuple(moduli), (distribution, argument, 0), (-4,), (len(moduli),)
-
-
-def _from_float(m: Moduli) -> Iterator[Shape]:
-    for k in (1, 4, 12):
-        yield tuple(m[0][:k]), (), (-1,), (k,)
-
-
-def _lift(m: Moduli) -> Iterator[Shape]:
-    for k in (1, 2, 3):
-        yield tuple(m[0][:k]), (), (k,), (-1,)
-
-
-_SHAPES: dict[str, Callable[[Moduli], Iterator[Shape]]] = {
-    "ntt": _transform,
-    "intt": _transform,
-    "elementwise": _elementwise,
-    "automorphism": _automorphism,
-    "copy": _rows,
-    "mod_down": _mod_down,
-    "basis_extend": _basis_extend,
-    "decompose": _decompose,
-    "gadget_product": _gadget_product,
-    "key_switch": _key_switch,
-    "sample": _sample,
-    "from_float": _from_float,
-    "lift": _lift,
-}
-
-
-#: Kernels that do several kinds of work, fitted after those that do one alone.
-_COMPOSED = frozenset({"mod_down", "decompose", "key_switch"})
-_ALONE = {"forward": "ntt", "inverse": "intt", "convert": "basis_extend", "product": "gadget_product"}
-_FIT_ORDER = sorted(_SHAPES, key=lambda kernel: kernel in _COMPOSED)
-
-
-def _unit(
-    backend: Backend,
-    kernel: str,
-    n: int,
-    moduli: tuple[int, ...],
-    params: tuple[Any, ...],
-    inputs: tuple[int, ...],
-    outputs: tuple[int, ...],
-) -> ExecUnit:
-    """A unit with a slot per operand. Sizes are in rows; -1 is a row of floats with its count, -4 a seed."""
-    words = [{-1: n + 1, -4: 4}.get(rows, rows * n) for rows in (*inputs, *outputs)]
-    places = [Operand(slot, 0, size) for slot, size in enumerate(words)]
-    unit = ExecUnit(kernel, RingSpec(n, moduli), params, tuple(places[: len(inputs)]), (), tuple(places[len(inputs) :]))
-    scratch = backend.scratch_words(unit)
-    return replace(unit, scratch=(Operand(len(places), 0, scratch),)) if scratch else unit
-
-
-# -- timing ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """A unit, the seconds one run took, and the bytes it touched with their reuse distances."""
-
-    unit: ExecUnit
-    seconds: float
-    accesses: list[tuple[int, int]]
-
-
-class Reference:
-    """How fast the machine is now: a transform of one small row, whose data stays in the nearest cache. best: the shortest time seen, in seconds."""
-
-    def __init__(self, backend: Backend, n: int = 1 << 12) -> None:
-        ring = RingSpec(n, (next(ntt_primes_below(1 << 40, n)),))
-        unit = ExecUnit("ntt", ring, (), (Operand(0, 0, n),), outputs=(Operand(0, 0, n),))
-        once = _runner(backend, [unit], [n])
-        once()
-        self._count = int(min(max(1e-4 / max(_seconds(once), 1e-7), 1), 50))
-        self._run = _runner(backend, [unit] * self._count, [n])
-        self.best = float("inf")
-        for _ in range(50):
-            self.now()
-
-    def now(self) -> float:
-        """The shorter of two runs now."""
-        found = _seconds(self._run, 2) / self._count
-        self.best = min(self.best, found)
-        return found
-
-    def quiet(self) -> bool:
-        """Whether the machine is about as fast as it ever was."""
-        return self.now() <= _QUIET * self.best
-
-    def wait(self) -> None:
-        """Wait until it is, but not for long."""
-        for _ in range(_TRIES):
-            if self.quiet():
-                return
-
-
-def _runner(backend: Backend, units: Sequence[ExecUnit], slot_words: Sequence[int]) -> Callable[[], None]:
-    """Runs units on zeroed memory and waits for them."""
-    slots = [Slot(SlotKind.INPUT, words) for words in slot_words]
-    views = []
-    for words in slot_words:
-        memory = backend.alloc(words)
-        backend.copyin(memory, 0, np.zeros(words, np.uint64))
-        views.append((memory, 0))
-    graph = backend.graph(units, slots)
-    if graph is None:
-        compiled = [(backend.compile(u), u.operands) for u in units]
-
-        def one_by_one() -> None:
-            for run, operands in compiled:
-                run([(views[o.slot][0], o.offset) for o in operands])
-            backend.synchronize()
-
-        return one_by_one
-
-    def whole() -> None:
-        graph(views)
-        backend.synchronize()
-
-    return whole
-
-
-def _seconds(call: Callable[[], None], samples: int = _SAMPLES) -> float:
-    """The shortest of a few runs."""
-    best = float("inf")
-    for _ in range(samples):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def _words(unit: ExecUnit) -> list[int]:
-    return [o.words for o in unit.operands]
-
-
-def _near(backend: Backend, reference: Reference, unit: ExecUnit) -> _Sample:
+def _near(backend: Backend, reference: Reference, unit: ExecUnit, constants: Mapping[str, float]) -> _Sample:
     """The unit again and again on the same data."""
-    reference.wait()
-    once = _runner(backend, [unit], _words(unit))
+    runs = Runs(backend, [o.words for o in unit.operands])
+    once = runs.of([unit])
     once()
-    alone = _seconds(once, 2)
-    if alone > 2 * _SAMPLE_SECONDS:
-        return _Sample(unit, min(alone, _seconds(once)), reuse_of([unit])[0])
-    repeats = int(min(max(_SAMPLE_SECONDS / max(alone, 1e-7), 1), _MOST_REPEATS))
-    # Two lengths: their difference is free of what a call costs.
-    long = _seconds(_runner(backend, [unit] * (2 * repeats), _words(unit)))
-    short = _seconds(_runner(backend, [unit] * repeats, _words(unit)))
-    seconds = (long - short) / repeats
-    if not 0.5 * long < 2 * repeats * seconds < 2 * long:  # disturbed
-        seconds = long / (2 * repeats)
-    return _Sample(unit, seconds, reuse_of([unit])[0])
+    repeats = int(min(max(_SAMPLE_SECONDS / max(seconds(once), 1e-7), 1), _MOST_REPEATS))
+    (shortest,) = reference.shortest([runs.of([unit] * repeats)])
+    return _Sample(unit, shortest / repeats, reuse_of([unit], constants)[0])
 
 
-def _far(backend: Backend, reference: Reference, unit: ExecUnit, distance: int) -> _Sample:
-    """The unit on operands that take turns, so that each comes from about `distance` bytes away."""
-    words = _words(unit)
-    sets = max(2, distance // (8 * sum(words)))
-    units = [_moved(unit, len(words) * i) for i in range(sets)]
-    run = _runner(backend, units, words * sets)
-    run()
-    reference.wait()
-    return _Sample(unit, _seconds(run) / sets, reuse_of(units)[-1])
-
-
-def _moved(unit: ExecUnit, slots: int) -> ExecUnit:
-    def move(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(Operand(o.slot + slots, o.offset, o.words) for o in operands)
-
-    return replace(unit, inputs=move(unit.inputs), outputs=move(unit.outputs), scratch=move(unit.scratch))
-
-
-def _far_curve(backend: Backend, scope: Scope) -> list[tuple[int, float]]:
-    """(bytes, seconds per byte more than near) for copies within working sets of growing size."""
+def _flush(backend: Backend, scope: Scope) -> Call:
+    """Reads and writes `far_bytes` of other memory."""
     n = 1 << scope.far_at
     ring = RingSpec(n, (next(ntt_primes_below(1 << scope.bits[0], n)),))
-    per_byte = []
+    words = max(n, scope.far_bytes // 16 // n * n)
+    rows = [(Operand(0, at, n),) for at in range(0, words, n)]
+    return Runs(backend, [words, words]).of(
+        [ExecUnit("copy", ring, (), row, outputs=(replace(row[0], slot=1),)) for row in rows]
+    )
+
+
+def _far(backend: Backend, reference: Reference, flush: Call, near: _Sample, distance: int) -> tuple[float, Accesses]:
+    """The unit after everything it touches was driven out."""
+    unit = near.unit
+    once = Runs(backend, [o.words for o in unit.operands]).of([unit])
+    _, shortest = reference.shortest([flush, once], _FAR_ROUNDS)
+    return shortest, [(size, distance) for size, _ in near.accesses]
+
+
+def _copies(backend: Backend, reference: Reference, scope: Scope) -> list[float]:
+    """Seconds per byte, read or written, of copies within working sets of growing size."""
+    n = 1 << scope.far_at
+    ring = RingSpec(n, (next(ntt_primes_below(1 << scope.bits[0], n)),))
+    found = []
     for size in scope.sets:
         count = max(1, size // (16 * n))
-        units = [
+        runs = Runs(backend, [n] * (2 * count))
+        copies = [
             ExecUnit("copy", ring, (), (Operand(2 * i, 0, n),), outputs=(Operand(2 * i + 1, 0, n),))
             for i in range(count)
         ]
-        run = _runner(backend, units * max(1, scope.sets[3] // size), [n] * (2 * count))
-        run()
-        per_byte.append(_seconds(run) / (16 * n * count * max(1, scope.sets[3] // size)))
-    near = min(per_byte)
-    return [(size, max(per_byte[: i + 1]) - near) for i, size in enumerate(scope.sets)]
+        if count < _MOST_REPEATS:  # so many that a call is short beside them
+            pieces = [runs.of(copies * (_MOST_REPEATS // count))]
+            each = 16 * n * count * (_MOST_REPEATS // count)
+        else:
+            pieces = [
+                runs.of(copies[i : i + _MOST_REPEATS]) for i in range(0, count - _MOST_REPEATS + 1, _MOST_REPEATS)
+            ]
+            each = 16 * n * _MOST_REPEATS
+        found.append(float(np.median(reference.shortest(pieces))) / each)
+    return found
+
+
+def _far_curve(sets: Sequence[int], per_byte: Sequence[float]) -> tuple[tuple[int, float], ...]:
+    """(bytes, seconds per byte more than from the nearest cache). No distance is cheaper than a smaller one: what seems so was a disturbance of the smaller."""
+    least = [min(per_byte[i:]) for i in range(len(per_byte))]
+    return tuple((size, price - least[0]) for size, price in zip(sets, least, strict=True))
 
 
 def _replay_time(backend: Backend) -> float:
@@ -414,18 +193,24 @@ def _replay_time(backend: Backend) -> float:
     plan = Plan(backend, (unit,), slots, Layout(-1, -1, (), -1, (), ((0, 0),), ((1, n),)), ())
     given = plan.pool.take(n)
     backend.copyin(given.memory, 0, np.zeros(n, np.uint64))
-    for _ in range(100):
-        plan.run([given], [], [])
-    start = time.perf_counter()
-    for _ in range(100):
-        plan.run([given], [], [])
-    return (time.perf_counter() - start) / 100
+    return min(seconds(lambda: plan.run([given], [], [])) for _ in range(300))
 
 
 # -- fitting -----------------------------------------------------------------------------------------------------------
 
 
-def _fit(probe: Calibration, samples: Sequence[_Sample], tied: dict[str, float]) -> dict[str, float]:
+def _stream(probe: Calibration, samples: Sequence[_Sample]) -> float:
+    """How much a kernel feels of what far data costs a copy: from the differences of the same units on far and on near data."""
+    felt = [
+        (s.far[0] - s.seconds, probe.far_time(s.far[1]) - probe.far_time(s.accesses))
+        for s in samples
+        if s.far is not None
+    ]
+    more, expected = (sum(x) for x in zip(*felt, strict=True))
+    return max(more / expected, 0.0) if expected > 0 else 0.0
+
+
+def _fit(probe: Calibration, samples: Sequence[_Sample], stream: float, tied: dict[str, float]) -> dict[str, float]:
     """Prices, not negative, with the least sum of squared relative errors. tied: prices that some are held to, since the shapes of a composed kernel alone do not
     tell its pieces apart."""
     rows = []
@@ -434,14 +219,13 @@ def _fit(probe: Calibration, samples: Sequence[_Sample], tied: dict[str, float])
         for (kind, q), count in work_of(sample.unit).items():
             name = probe.kind(kind, q)
             row[name] = row.get(name, 0.0) + count
-        row[STREAM] = probe.far_time(sample.accesses)
         rows.append(row)
     names = sorted({name for row in rows for name, count in row.items() if count})
     # A price of 1 unit stands for the mean time per unit of work, so that one tolerance serves all.
     matrix = np.array(
         [[row.get(name, 0.0) / s.seconds for name in names] for row, s in zip(rows, samples, strict=True)]
     )
-    target = np.ones(len(rows))
+    target = np.array([max(1 - stream * probe.far_time(s.accesses) / s.seconds, 0.0) for s in samples])
     for name, price in tied.items():
         if name in names and price:
             line = np.zeros((1, len(names)))
@@ -449,31 +233,3 @@ def _fit(probe: Calibration, samples: Sequence[_Sample], tied: dict[str, float])
             matrix, target = np.concatenate([matrix, line]), np.append(target, _TIE)
     prices = non_negative(matrix, target)
     return {name: float(p) for name, p in zip(names, prices, strict=True)}
-
-
-def non_negative(matrix: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The x >= 0 with the least |matrix x - target| (Lawson and Hanson, "Solving Least Squares Problems", 1974, algorithm 23.10)."""
-    size = np.linalg.norm(matrix, axis=0)
-    a = matrix / np.where(size > 0, size, 1.0)
-    count = a.shape[1]
-    x = np.zeros(count)
-    free = np.zeros(count, bool)
-    for _ in range(10 * count):
-        gradient = a.T @ (target - a @ x)
-        candidates = ~free & (gradient > 1e-9)
-        if not candidates.any():
-            break
-        free[np.argmax(np.where(candidates, gradient, -np.inf))] = True
-        while True:
-            solved = np.zeros(count)
-            solved[free] = np.linalg.lstsq(a[:, free], target, rcond=None)[0]
-            if (solved[free] > 0).all():
-                x = solved
-                break
-            blocked = free & (solved <= 0)
-            step = np.min(x[blocked] / (x[blocked] - solved[blocked]))
-            x = x + step * (solved - x)
-            free &= x > 1e-12
-            x[~free] = 0.0
-    result: NDArray[np.float64] = x / np.where(size > 0, size, 1.0)
-    return result

@@ -4,8 +4,8 @@ The time of a unit is linear in its work (`ren.engine.cost.work_of`), with one s
 
     stream * sum over the unit's operands of bytes * far(reuse distance)
 
-for operands that are not in the nearest cache: `far` is measured once per machine with plain copies, `stream` says how much of it a kernel
-feels. Prices are measured by `ren.engine.calibrate`; this module knows no clock.
+for operands that are not in the nearest cache, and for constants of the kernel: `far` is measured once per machine with plain copies, `stream` says how much of
+it a kernel feels. Prices are measured by `ren.engine.calibrate`; this module knows no clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ren.engine.exec_unit import ExecUnit
 from ren.engine.reuse import Accesses, reuse_of
 from ren.errors import CalibrationError
 
-FORMAT = 1
+FORMAT = 2
 #: Prices of one kernel at one ring dimension: kind of work, with ".<class>" where it depends on the modulus, -> seconds per row. "stream" has no unit.
 Prices = Mapping[str, float]
 STREAM = "stream"
@@ -34,7 +34,7 @@ class Calibration:
 
     backend, machine: what was measured; `machine` names everything that prices depend on. note: where the prices come from, for reports.
     widths: upper bounds (exclusive) of the width classes of moduli, ascending. kernels: kernel -> log2 n -> prices. far: (bytes, seconds per byte) by
-    ascending reuse distance, interpolated on a logarithmic scale. replay: seconds that starting a plan takes, whatever is in it. reference: seconds of
+    ascending reuse distance, interpolated on a logarithmic scale. constants: kind of work -> rows of constants that it reads (`ren.engine.reuse`). replay: seconds that starting a plan takes, whatever is in it. reference: seconds of
     the reference unit (`ren.engine.calibrate.Reference`) when the machine was fastest, 0 where it is not known: prices are those of a machine at that speed.
     """
 
@@ -44,6 +44,7 @@ class Calibration:
     widths: tuple[int, ...]
     kernels: Mapping[str, Mapping[int, Prices]]
     far: tuple[tuple[int, float], ...]
+    constants: Mapping[str, float] = field(default_factory=dict)
     replay: float = 0.0
     reference: float = 0.0
     _known: dict[Any, float] = field(default_factory=dict, repr=False, compare=False)
@@ -75,7 +76,7 @@ class Calibration:
 
     def plan_times(self, units: Sequence[ExecUnit]) -> list[float]:
         """Seconds of each unit of a plan that is replayed. Their sum and `replay` are the time of a replay."""
-        return [self.unit_time(u, a) for u, a in zip(units, reuse_of(units), strict=True)]
+        return [self.unit_time(u, a) for u, a in zip(units, reuse_of(units, self.constants), strict=True)]
 
     def _near(self, kernel: str, n: int, work: Work) -> float:
         return sum(count * self.price(kernel, self.kind(kind, q), n) for (kind, q), count in work.items())
@@ -140,6 +141,7 @@ class Calibration:
                 tuple(int(w) for w in found["widths"]),
                 kernels,
                 far,
+                _prices(found["constants"]),
                 float(found["replay"]),
                 float(found["reference"]),
             )
@@ -165,7 +167,7 @@ def _price(prices: Prices, kind: str) -> float:
 
 def _problem(c: Calibration) -> str | None:
     numbers = [p for sizes in c.kernels.values() for prices in sizes.values() for p in prices.values()]
-    numbers += [t for _, t in c.far] + [c.replay, c.reference]
+    numbers += [t for _, t in c.far] + [*c.constants.values(), c.replay, c.reference]
     if not all(math.isfinite(x) and x >= 0 for x in numbers):
         return "prices must be finite and not negative"
     if not c.widths or list(c.widths) != sorted(set(c.widths)) or c.widths[0] < 2:

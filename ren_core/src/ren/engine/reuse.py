@@ -2,25 +2,33 @@
 
 The reuse distance of an access is the number of different bytes touched since the last access to the same data (Mattson, Gecsei, Slutz, Traiger,
 "Evaluation Techniques for Storage Hierarchies", IBM Systems Journal 9, 1970). A plan is replayed, so the first access of a replay follows
-the last one of the replay before. Data is followed in blocks of one row.
+the last one of the replay before. Data is followed in blocks of one row. A kernel reads constants of its own besides (twiddles of each modulus, index tables), which
+can be more than the rows that it works on: they are followed like data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ren.engine.cost import work_of
 from ren.engine.exec_unit import ExecUnit
 
 #: (bytes, reuse distance in bytes) of each block a unit touches.
 Accesses = list[tuple[int, int]]
+#: What is followed: (slot, row), or a table of constants.
+_Block = tuple[Any, ...]
 #: Longer traces are cut: their steady state shows long before.
 MAX_ACCESSES = 200_000
 
 
-def reuse_of(units: Sequence[ExecUnit]) -> list[Accesses]:
+def reuse_of(units: Sequence[ExecUnit], constants: Mapping[str, float] | None = None) -> list[Accesses]:
     """The accesses of each unit in a replay that follows another one. Units beyond `MAX_ACCESSES` accesses get the distances of the whole
-    trace: everything since has been touched."""
-    blocks = [_blocks(u) for u in units]
+    trace: everything since has been touched.
+
+    constants: kind of work (`ren.engine.cost.WORK`) -> rows of constants it reads, a table per modulus, for automorphisms per exponent.
+    """
+    blocks = [_blocks(u) + (_constants(u, constants) if constants else []) for u in units]
     total = sum(map(len, blocks))
     if total > MAX_ACCESSES:
         footprint = sum({b[0]: b[1] for unit in blocks for b in unit}.values())
@@ -32,10 +40,20 @@ def reuse_of(units: Sequence[ExecUnit]) -> list[Accesses]:
     return [[(size, stack.touch(block, size)) for block, size in unit] for unit in blocks]
 
 
-def _blocks(unit: ExecUnit) -> list[tuple[tuple[int, int], int]]:
+def _constants(unit: ExecUnit, rows: Mapping[str, float]) -> list[tuple[_Block, int]]:
+    """(table, bytes) of the constants that a unit reads; each table once."""
+    found: list[tuple[_Block, int]] = []
+    for kind, q in work_of(unit):
+        size = int(8 * unit.ring.n * rows.get(kind, 0.0))
+        if size:
+            found.append(((kind, unit.ring.n, q or unit.params[0]), size))
+    return found
+
+
+def _blocks(unit: ExecUnit) -> list[tuple[_Block, int]]:
     """((slot, row), bytes) of everything a unit reads, writes or scribbles on; each block once."""
     n = unit.ring.n
-    found: dict[tuple[int, int], int] = {}
+    found: dict[_Block, int] = {}
     for o in unit.operands:
         if o.words:
             for row in range(o.offset // n, (o.offset + o.words - 1) // n + 1):
@@ -48,11 +66,11 @@ class _Distances:
 
     def __init__(self, accesses: int) -> None:
         self._tree = [0] * (accesses + 1)
-        self._last: dict[tuple[int, int], tuple[int, int]] = {}
+        self._last: dict[_Block, tuple[int, int]] = {}
         self._now = 0
         self._alive = 0
 
-    def touch(self, block: tuple[int, int], size: int) -> int:
+    def touch(self, block: _Block, size: int) -> int:
         """Bytes of different blocks touched since this one, itself included; all of them at its first access."""
         before = self._last.get(block)
         distance = self._alive
