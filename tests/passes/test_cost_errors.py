@@ -36,6 +36,7 @@ FEW = (
     "matmul-linear-8x8",
     "x/w",
     "mean-full",
+    "nothing-to-do",
 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ren.program.chain import number_of
+from ren.program.layout import FULL
 from ren.program.states import EncryptedState, PlaintextState
 
 if TYPE_CHECKING:
@@ -112,6 +113,14 @@ def switched(case: NoiseCase) -> Noise:
     from ren.schemes.ckks import noise
 
     return case.noise() + noise.key_switch(case.params, case.level, case.scale)
+
+
+def rotated(case: NoiseCase) -> Noise:
+    """A key switch, none where every shift goes all the way round: such rotations change nothing and are not done."""
+    layout = case.states[0].layout
+    frame = (FULL if layout is None else layout).resolve(case.params.slot_count).frame
+    shifts = case.attributes.get("shifts") or (case.attributes["shift"],)
+    return case.noise() if all(k % frame == 0 for k in shifts) else switched(case)
 
 
 def rescale(case: NoiseCase) -> Noise:

@@ -552,7 +552,7 @@ _CKKS = [
         "key_switch",
         _SHIFT,
         needs=key_needs.rotation,
-        noise=noise_rules.switched,
+        noise=noise_rules.rotated,
         clear=cleartext.rotate,
     ),
     _ckks(
@@ -564,7 +564,7 @@ _CKKS = [
         Attr("shifts", "ints"),
         results=(Value("results", "encrypted", many=True),),
         needs=key_needs.rotations,
-        noise=noise_rules.switched,
+        noise=noise_rules.rotated,
         clear=cleartext.rotate_group,
     ),
     _ckks(

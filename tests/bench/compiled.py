@@ -1,0 +1,111 @@
+"""The documents' matrix-vector example three ways in turns: the compiled program, what an expert writes by hand, and its kernels alone.
+
+    taskset -c 1 python tests/bench/compiled.py [--params slots8192-scale40-levels7-int64] [--rounds 31]
+
+By hand: hoisted rotations, products summed before the one rescale, one relinearization, plaintexts encoded once, under `ren.jit`. Kernels: the units of the compiled plan, run
+as one plan on memory of their own, without arguments, results or checks; and each of them called alone, in order, with its shortest time counted. Medians, and medians
+of the ratios of each round; results are decrypted and compared. Nothing here asserts a speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any
+
+import numpy as np
+import ren
+from cost_model import sources
+from ren import jit
+from ren.backend.select import get_backend
+from ren.engine.stopwatch import Reference, Runs, seconds
+from ren.schemes import ckks
+from ren.schemes.ckks import CKKSParams
+from ren.testing.program_kit import workspace_for
+
+SIZE, GAIN = 8, 0.75
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--params", default="slots8192-scale40-levels7-int64")
+    parser.add_argument("--rounds", type=int, default=31)
+    options = parser.parse_args()
+    params = CKKSParams.preset(options.params)
+    engine, random = ckks.Engine(params), np.random.default_rng(5)
+    repeats = engine.num_slots // SIZE
+    x, weight, bias = (
+        random.uniform(-1, 1, SIZE),
+        random.uniform(-1, 1, (SIZE, SIZE)) / SIZE,
+        random.uniform(-1, 1, SIZE) / 4,
+    )
+    found = {name: (source, space) for name, source, space in sources(params)}
+    source, space = found["matvec (document)"]
+    program = jit.default_pipeline().run(source, space).program
+    space.update(workspace_for(program, engine))
+    compiled = program.compile(space)
+    with engine:
+        ct = ckks.encrypt(ckks.encode(np.tile(x, repeats), msg_bound=1.0))
+        gain = engine.plaintext(GAIN, level=2, scale=params.scale_at(2))
+        rows = [np.tile([weight[j, (j - r) % SIZE] for j in range(SIZE)], repeats) for r in range(SIZE)]
+        diagonals = [ckks.encode(row, msg_bound=1.0) for row in rows]
+        plus = ckks.encode(np.tile(bias, repeats), msg_bound=1.0, level=1)
+    data = _as_torch(weight), _as_torch(bias)
+
+    def by_hand(x: Any, diagonals: list[Any], bias: Any, gain: Any) -> Any:
+        turned = [x, *ckks.rotate_many(x, range(1, SIZE))]
+        total = ckks.multiply(turned[0], diagonals[0], rescale=False)
+        for r, d in zip(turned[1:], diagonals[1:], strict=True):
+            total = total + ckks.multiply(r, d, rescale=False)
+        a = ckks.rescale(total) + bias
+        return (a + 0.25) * (a - 0.5) * gain
+
+    jitted = ren.jit(by_hand)
+    calls = {
+        "compiled": lambda: compiled(ct, *data, gain),
+        "by hand": lambda: jitted(ct, diagonals, plus, gain).realize(),
+    }
+    a = weight @ x + bias
+    with engine:
+        for name, call in calls.items():
+            call()
+            got = ckks.decode(ckks.decrypt(call()), length=SIZE)
+            print(f"{name}: largest error {np.abs(got - (a + 0.25) * (a - 0.5) * GAIN).max():.1e}")
+        report(calls, compiled, options.rounds)
+
+
+def _as_torch(array: Any) -> Any:
+    import torch
+
+    return torch.tensor(array)
+
+
+def report(calls: dict[str, Any], compiled: Any, rounds: int) -> None:
+    backend = get_backend("cpu")
+    (plan,) = compiled.plans
+    (units,), (slots,) = plan.units, plan.slots
+    runs = Runs(backend, [slot.words for slot in slots])
+    calls = {**calls, "kernels, one plan": runs.of(units)}
+    alone = [runs.of([unit]) for unit in units]
+    reference = Reference(backend)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    shortest = [float("inf")] * len(units)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            times[name].append(seconds(call))
+        shortest = [min(best, seconds(call) - reference.call) for best, call in zip(shortest, alone, strict=True)]
+    print(f"{len(units)} units; a call of nothing {reference.call * 1e6:.1f} us")
+    kernels = times["kernels, one plan"]
+    for name, found in times.items():
+        ratio = statistics.median(t / k for t, k in zip(found, kernels, strict=True))
+        line = f"median {1e3 * statistics.median(found):7.2f} ms  shortest {1e3 * min(found):7.2f} ms"
+        print(f"{name:20} {line}  to kernels {ratio:.3f}, shortest to shortest {min(found) / min(kernels):.3f}")
+    print(f"{'kernels, each alone':20} shortest, summed {1e3 * sum(shortest):7.2f} ms")
+    ratio = statistics.median(c / h for c, h in zip(times["compiled"], times["by hand"], strict=True))
+    print(
+        f"compiled to by hand: {ratio:.3f}, shortest to shortest {min(times['compiled']) / min(times['by hand']):.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
