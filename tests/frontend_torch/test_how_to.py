@@ -11,7 +11,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
 #: Page -> number of snippets.
-PAGES = {"trace-pytorch-functions.md": 3, "debug-a-program.md": 1, "read-the-cost-of-a-program.md": 3}
+PAGES = {"trace-pytorch-functions.md": 4, "debug-a-program.md": 1, "read-the-cost-of-a-program.md": 3}
 BLOCK = re.compile(r"```python\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from ren.errors import ProgramError, TraceCheckError
-from ren.program import default_pipeline, entry
+from ren.program import Program, default_pipeline, entry
 from ren.program.clear_run import clear_results
-from ren.program.layout import Layout, LayoutError, power_of_two
+from ren.program.layout import Layout, power_of_two
 from ren.program.packing import to_array
 from ren.program.types import EncryptedType, MessageType, PlaintextType
 
@@ -27,8 +28,10 @@ _SINGLE = 2.0**-12
 def check_capture(captured: CaptureResult, file: str, line: int) -> None:
     """Compare the default lowering of a capture with its function on two sets of samples.
 
-    Samples are uniform in [-1, 1], or within the declared bound; full slots have as many as `workspace["engine"]`, or else the longest captured tensor. Raises
-    TraceCheckError, at the function: results differ, the function gives different results for the same inputs, or there is something that cannot be checked.
+    Samples are uniform in [-1, 1], or within the declared bound; full slots have as many as `workspace["engine"]`, or else the longest captured tensor. Arguments that
+    admit batches come alone, as a batch of as many rows as a row has elements (where PyTorch could take one axis for the other), and of another number. Raises
+    TraceCheckError, at the function: results or their shapes differ, the function gives different results for the same inputs, only one of both takes a batch,
+    or there is something that cannot be checked.
     """
 
     def fail(message: str, hint: str | None = None) -> TraceCheckError:
@@ -38,34 +41,77 @@ def check_capture(captured: CaptureResult, file: str, line: int) -> None:
     slots = _slots(captured)
     lowered = default_pipeline().run(captured.program, captured.workspace).program
     signature = captured.program.signature("main")
-    for seed in (0, 1):
-        samples = _samples(captured, slots, seed)
-        first, second = _reference(captured, samples, fail), _reference(captured, samples, fail)
-        try:
-            found = clear_results(lowered, samples, captured.workspace, slots)
-        except (ProgramError, LayoutError) as error:
-            raise fail(f"the program does not run on numbers: {error}") from error
-        wanted = entry.result_leaves(signature, first, len(found))
-        again = entry.result_leaves(signature, second, len(found))
-        for i, (got, want, same) in enumerate(zip(found, wanted, again, strict=True)):
-            target = to_array(want)
-            if not np.array_equal(target, to_array(same), equal_nan=True):
+    for batch in _batches(captured, slots):
+        for seed in (0, 1):
+            samples = _samples(captured, slots, seed, batch)
+            try:
+                first, second = _reference(captured, samples), _reference(captured, samples)
+            except Exception as error:
+                if batch and _clear_fails(lowered, samples, captured, slots):
+                    continue  # neither takes this batch
+                what = f"a batch of shape {batch}, which the program takes" if batch else "sample inputs"
                 raise fail(
-                    f"result {i} differs between two calls with the same inputs",
-                    "It depends on something that changes: a counter, a clock, a random number",
-                )
-            _compare(i, np.asarray(to_array(got)), target, fail)
+                    f"the function failed on {what}: {type(error).__name__}: {error}",
+                    'Axes have to be counted from the end: x.sum(-1, keepdim=True). Or declare batch_mode="none"'
+                    if batch
+                    else "Declare shapes: encrypted(slots=...), message(shape=...), or bind workspace['engine']",
+                ) from error
+            try:
+                found = clear_results(lowered, samples, captured.workspace, slots)
+            except (ProgramError, ValueError) as error:
+                raise fail(f"the program does not run on numbers{_of_batch(batch)}: {error}") from error
+            wanted = entry.result_leaves(signature, first, len(found))
+            again = entry.result_leaves(signature, second, len(found))
+            for i, (got, want, same) in enumerate(zip(found, wanted, again, strict=True)):
+                target = to_array(want)
+                if not np.array_equal(target, to_array(same), equal_nan=True):
+                    raise fail(
+                        f"result {i} differs between two calls with the same inputs",
+                        "It depends on something that changes: a counter, a clock, a random number",
+                    )
+                _compare(f"result {i}{_of_batch(batch)}", np.asarray(to_array(got)), target, fail)
 
 
-def _compare(number: int, got: NDArray[Any], want: NDArray[Any], fail: Any) -> None:
-    if got.size != want.size:
-        raise fail(f"result {number} has shape {got.shape}, the function returns {want.shape}")
+def _of_batch(batch: tuple[int, ...]) -> str:
+    return f" of a batch of shape {batch}" if batch else ""
+
+
+#: A batch of as many rows as a row has elements is tried up to this many elements; beyond it, the batch of another size has to do.
+_SQUARE = 1 << 20
+
+
+def _batches(captured: CaptureResult, slots: int) -> list[tuple[int, ...]]:
+    """Batch shapes to try."""
+    layouts = [
+        (a.type.data.layout or Layout()).resolve(slots)
+        for a in _arguments(captured)
+        if isinstance(a.type, EncryptedType) and a.type.data.batch == "any"
+    ]
+    if not layouts:
+        return [()]
+    lengths = {d for layout in layouts for d in layout.shape or ()}
+    largest = max(layout.elements for layout in layouts)
+    other = next(n for n in itertools.count(2) if n not in lengths)
+    return [(), (other,), *((n,) for n in sorted(lengths) if n * largest <= _SQUARE)]
+
+
+def _clear_fails(lowered: Program, samples: list[Any], captured: CaptureResult, slots: int) -> bool:
+    try:
+        clear_results(lowered, samples, captured.workspace, slots)
+    except (ProgramError, ValueError):
+        return True
+    return False
+
+
+def _compare(what: str, got: NDArray[Any], want: NDArray[Any], fail: Any) -> None:
+    if got.shape != want.shape:
+        raise fail(f"{what} has shape {got.shape}, the function returns {want.shape}")
     size = max(1.0, float(np.abs(want).max(initial=0.0)))
     single = want.dtype.kind in "fc" and want.dtype not in (np.dtype(np.float64), np.dtype(np.complex128))
-    error = float(np.abs(got.reshape(want.shape) - want).max(initial=0.0))
+    error = float(np.abs(got - want).max(initial=0.0))
     if not error <= (_SINGLE if single else _TOLERANCE) * size:
         raise fail(
-            f"result {number} differs from the function by {error:.3g} on values up to {size:.3g}",
+            f"{what} differs from the function by {error:.3g} on values up to {size:.3g}",
             "A bound or a layout may be declared wrongly; otherwise this is a fault of Ren: please report it",
         )
 
@@ -90,8 +136,8 @@ def _slots(captured: CaptureResult) -> int:
     return power_of_two(longest)
 
 
-def _samples(captured: CaptureResult, slots: int, seed: int) -> list[Any]:
-    """One value per argument. Messages of undeclared shape are like the first encrypted argument."""
+def _samples(captured: CaptureResult, slots: int, seed: int, batch: tuple[int, ...]) -> list[Any]:
+    """One value per argument, those that admit batches with the axes `batch`. Messages of undeclared shape are like the first encrypted argument."""
     arguments, dtype = _arguments(captured), _dtype(captured)
     encrypted = [
         (a.type.data.layout or Layout()).resolve(slots).shape for a in arguments if isinstance(a.type, EncryptedType)
@@ -106,6 +152,8 @@ def _samples(captured: CaptureResult, slots: int, seed: int) -> list[Any]:
         bound = 1.0
         if isinstance(type_, EncryptedType):
             shape = (type_.data.layout or Layout()).resolve(slots).shape
+            if type_.data.batch == "any":
+                shape = (*batch, *(shape or ()))
             bound = 1.0 if type_.data.bound is None else type_.data.bound
         elif isinstance(type_, MessageType) and type_.data.shape is not None:
             shape = type_.data.shape
@@ -121,15 +169,9 @@ def _dtype(captured: CaptureResult) -> torch.dtype:
     return torch.float32 if torch.float32 in kinds and torch.float64 not in kinds else torch.float64
 
 
-def _reference(captured: CaptureResult, samples: Sequence[Any], fail: Any) -> Any:
-    try:
-        args, kwargs = _call(captured, samples)
-        return captured.reference(*args, **kwargs)
-    except Exception as error:
-        raise fail(
-            f"the function failed on sample inputs: {type(error).__name__}: {error}",
-            "Declare shapes: encrypted(slots=...), message(shape=...), or bind workspace['engine']",
-        ) from error
+def _reference(captured: CaptureResult, samples: Sequence[Any]) -> Any:
+    args, kwargs = _call(captured, samples)
+    return captured.reference(*args, **kwargs)
 
 
 def _call(captured: CaptureResult, samples: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:

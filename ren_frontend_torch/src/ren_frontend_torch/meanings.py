@@ -15,7 +15,7 @@ import torch
 from ren.program.rows import RuleError
 from xdsl.ir import SSAValue
 
-from ren_frontend_torch import moving
+from ren_frontend_torch import moving, rows
 from ren_frontend_torch.emit import Emitter, Unsupported, encrypted_state, is_public, number, role_of
 from ren_frontend_torch.handles import Handle
 from ren_frontend_torch.moving import axes_of
@@ -64,11 +64,14 @@ _ALIASES = {"self": "input", "x": "input", "x1": "input", "axis": "dim", "keepdi
 
 def _met(e: Emitter, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
     """An element-wise operation. One element of a vector lies in one slot; before it meets a whole vector it is copied to all slots, as a sum over itself."""
+    rows.check_aligned(e, a, b)
     try:
         return e.build(name, [a, b])
     except RuleError:
         spread = [
-            e.build("ren.semantic.sum", [v]) if encrypted_state(v) is not None and e.layout(v).elements == 1 else v
+            e.build("ren.semantic.sum", [v], {"keepdim": 1} if e.rank(v) else {})
+            if encrypted_state(v) is not None and e.layout(v).elements == 1
+            else v
             for v in (a, b)
         ]
         if all(new is old for new, old in zip(spread, (a, b), strict=True)):
@@ -118,6 +121,7 @@ def divide(e: Emitter, input: Any, other: Any, rounding_mode: Any = None) -> SSA
         type(other) is not Handle and isinstance(other, torch.Tensor) and not bool((other != 0).all())
     ):
         raise Unsupported("the divisor contains 0")
+    rows.check_aligned(e, a, b)
     return e.build("ren.semantic.divide", [a, b])
 
 
@@ -183,12 +187,12 @@ def _partial(e: Emitter, x: SSAValue, axes: set[int], keepdim: bool, mean: bool)
     if axes == set(range(len(axes))):
         width = math.prod(kept)
         flat = moving.reshaped(e, x, (math.prod(shape),))
-        rows = [
+        ranges = [
             e.build("ren.semantic.slice", [flat], {"start": i, "stop": i + width})
             for i in range(0, count * width, width)
         ]
-        summed = rows[0]
-        for row in rows[1:]:
+        summed = ranges[0]
+        for row in ranges[1:]:
             summed = e.build("ren.semantic.add", [summed, row])
         if mean:
             summed = e.build("ren.semantic.multiply", [summed, e.constant(share)])
@@ -223,6 +227,13 @@ def _by_public(e: Emitter, x: SSAValue, matrix: SSAValue, form: str) -> SSAValue
     if e.public_shape(matrix) is None:
         raise Unsupported("the shape of the matrix is unknown: declare it message(shape=...)")
     return e.build("ren.semantic.matmul", [x, matrix], {"form": form})
+
+
+def dot(e: Emitter, input: Any, other: Any) -> SSAValue:
+    """Of two vectors, and nothing else."""
+    if e.batched(e.value(input)) or e.batched(e.value(other)):
+        raise Unsupported("torch.dot takes no batch: write (x * w).sum(-1), or x @ w")
+    return matmul(e, input, other)
 
 
 def inner(e: Emitter, input: Any, other: Any) -> SSAValue:
@@ -279,6 +290,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "conjugate": conjugate,
     "convert": convert,
     "divide": divide,
+    "dot": dot,
     "dropout": dropout,
     "flatten": moving.flatten,
     "getitem": moving.getitem,

@@ -18,6 +18,10 @@ from ren_frontend_torch.handles import Handle
 def axes_of(e: Emitter, x: SSAValue, dim: Any) -> set[int]:
     """Axes as numbers from 0. Raises Unsupported for axes that a batch shifts, or that are no numbers."""
     rank = e.rank(x)
+    if rank == 0 and e.batched(x):
+        raise Unsupported(
+            "only batch axes are left, and what runs over them leaves the program: keep the last one, keepdim=True"
+        )
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         if e.batched(x):
             raise Unsupported("without dim= it would run over the batch axes too: give dim=-1")

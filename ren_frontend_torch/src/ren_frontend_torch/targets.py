@@ -218,12 +218,7 @@ SPELLINGS: tuple[Spelling, ...] = (
         "input other",
         "encrypted vector with public matrix or vector, or two encrypted vectors",
     ),
-    _row(
-        "matmul",
-        "torch.dot .dot",
-        "input other",
-        "encrypted vector with public matrix or vector, or two encrypted vectors",
-    ),
+    _row("dot", "torch.dot .dot", "input other", "encrypted vector with public or encrypted vector; no batches"),
     _row("matrix_vector", "torch.mv .mv", "input vec", "public matrix times encrypted vector"),
     _row("inner", "torch.inner .inner", "input other", "over the last axes"),
     _row("linear", "torch.nn.functional.linear", "input weight bias", "public weight and bias"),

@@ -152,7 +152,12 @@ def broadcast(a: Layout, b: Layout, *, product: bool) -> Layout:
     if a.is_replicated and b.is_replicated:
         return a if len(a.shape or ()) >= len(b.shape or ()) else b
     if a.is_replicated or b.is_replicated:
-        other = b if a.is_replicated else a
+        other, number = (b, a) if a.is_replicated else (a, b)
+        new_axes = len(number.shape or ()) - (1 if other.shape is None else len(other.shape))
+        if new_axes > 0:
+            if other.shape is None:
+                raise LayoutError(f"elements do not meet: [{a.text()}] and [{b.text()}]")
+            other = replace(other, shape=(1,) * new_axes + other.shape)
         if product or other.is_dense:
             return other
         # The number is added to the padding too.

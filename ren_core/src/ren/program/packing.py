@@ -56,8 +56,6 @@ def pack(value: Any, layout: Layout, slots: int) -> tuple[tuple[int, ...], list[
     logical = target.shape
     assert logical is not None
     assert target.frame is not None
-    if math.prod(array.shape) == 1 and not layout.is_replicated:
-        array = array.reshape(())
     batch = array.shape[: max(0, array.ndim - len(logical))]
     try:
         whole = np.broadcast_to(array, batch + logical)
