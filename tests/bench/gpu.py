@@ -48,8 +48,8 @@ MULTIPLIES_PER_BUTTERFLY = 10
 
 
 class DryMemory:
-    def __init__(self, words: int) -> None:
-        self.words, self.address = words, 256
+    def __init__(self, device: DryDevice, words: int) -> None:
+        self.device, self.words, self.address = device, words, 256
 
 
 class DryRecording:
@@ -63,7 +63,7 @@ class DryDevice:
     name = "dry"
 
     def alloc(self, words: int) -> DryMemory:
-        return DryMemory(words)
+        return DryMemory(self, words)
 
     def upload(self, memory: DryMemory, offset: int, data: NDArray[np.uint64]) -> None:
         pass

@@ -63,6 +63,14 @@ extern "C" __global__ void misaligned_pair(const u64* block) {
   const ulonglong2* x = reinterpret_cast<const ulonglong2*>(slot<const u64>(block, 0) + 1);
   slot<u64>(block, 2)[threadIdx.x] = __ldg(x).y;
 }
+extern "C" __global__ void misaligned_copy(const u64* block) {  // no intrinsic in sight: the compiler's own 16-byte moves
+  const ulonglong2* x = reinterpret_cast<const ulonglong2*>(slot<const u64>(block, 0) + 1);
+  if (threadIdx.x < 31) slot<ulonglong2>(block, 2)[threadIdx.x] = x[threadIdx.x];
+}
+extern "C" __global__ void misaligned_store(const u64* block) {
+  ulonglong2* x = reinterpret_cast<ulonglong2*>(slot<u64>(block, 0) + 1);
+  if (threadIdx.x < 31) x[threadIdx.x] = slot<const ulonglong2>(block, 2)[threadIdx.x];
+}
 extern "C" __global__ void barrier_in_branch(const u64* block) {
   if (threadIdx.x & 1) __syncthreads();
   else __syncthreads();

@@ -202,12 +202,15 @@ def test_nothing_to_launch(device, fake):
     assert "begin_capture" not in fake.log
 
 
-def test_memory_of_another_device_is_refused(device):
+def test_memory_of_another_device_is_refused(device, module):
     class Foreign:
-        address, words = 256, 8
+        address, words, device = 256, 8, None
 
-    with pytest.raises(KernelOperandError, match="no memory of this device"):
-        device.upload(Foreign(), 0, np.zeros(1, np.uint64))
+    for memory in (Foreign(), module.CupyDevice().alloc(8)):
+        with pytest.raises(KernelOperandError, match="no memory of this device"):
+            device.upload(memory, 0, np.zeros(1, np.uint64))
+        with pytest.raises(KernelOperandError, match="no memory of this device"):
+            device.download(memory, 0, 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

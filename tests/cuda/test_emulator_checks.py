@@ -29,6 +29,8 @@ FAULTS = {
     "uninitialised_atomic": "uninitialised",
     "misaligned": "misaligned",
     "misaligned_pair": "misaligned",
+    "misaligned_copy": "misaligned",
+    "misaligned_store": "misaligned",
     "barrier_in_branch": "divergent-barrier",
     "half_a_warp": "deadlock",
     "lane_outside_mask": "warp-source",
@@ -67,7 +69,7 @@ def test_fault_is_found(kernel, order):
     with pytest.raises(KernelFault) as error:
         run("check", kernel, order=order)
     assert FAULTS[kernel] in error.value.kinds
-    if FAULTS[kernel] in ("race", "out-of-bounds", "uninitialised"):
+    if FAULTS[kernel] in ("race", "out-of-bounds", "uninitialised", "misaligned"):
         assert "faults.cu:" in str(error.value), "no source line"
 
 
@@ -110,6 +112,16 @@ def test_fast_build_sees_deadlock_and_damaged_guards():
         run("fast", "shared_past_the_end")
     with pytest.raises(KernelFault, match="wrote outside memory 1"):
         run("fast", "past_the_end")
+
+
+@pytest.mark.parametrize("kernel", ["misaligned_copy", "misaligned_store"])
+def test_a_misaligned_access_does_not_end_the_process(kernel):
+    """The fast build does not see it; the check build says where it is and goes on with the next launch."""
+    run("fast", kernel)
+    for _ in range(2):
+        with pytest.raises(KernelFault, match="16-byte access at offset .* of memory 1"):
+            run("check", "misaligned_copy")
+        run("check", "clean")
 
 
 def test_orders_expose_a_missing_barrier_in_the_fast_build():

@@ -299,11 +299,36 @@ def test_wrong_views_run_nothing(backend, device):
         [(memory, 0), (memory, -1)],
         [(memory, 0), (None, 0)],
         [(memory, 0), (get_backend("cpu").alloc(20), 0)],
+        [(memory, 0), (EmulatedDevice().alloc(20), 0)],
+        [(memory, 1), (memory, 2)],
+        [(memory, 0), (memory, 3)],
         [1, 2],
     ):
         with pytest.raises(KernelOperandError):
             run(views)
     assert len(device.launched) == before
+
+
+def test_operands_at_odd_words_are_refused_and_scalars_are_not(backend):
+    """Pairs of words are one access: on a GPU an odd start would end the context with a misaligned address."""
+    ring = ring_of_width(16, 40, 1)
+    program = (1, 1, (("addc", 0, 0),), (1,), Domain.NTT)
+    slots = [Slot(SlotKind.INPUT, 40), Slot(SlotKind.SCALAR, 2)]
+    for source, target, text in ((1, 20, "starts at an odd word"), (0, 21, "starts at an odd word"), (0, 20, "")):
+        unit = ExecUnit(
+            "elementwise", ring, program, (Operand(0, source, 16),), (Operand(1, 1, 1),), (Operand(0, target, 16),)
+        )
+        if text:
+            with pytest.raises(KernelOperandError, match=text):
+                backend.graph([unit], slots)
+    run = backend.graph([unit], slots)
+    memory, scalars = backend.alloc(60), backend.alloc(8)
+    backend.copyin(memory, 0, np.arange(60, dtype=np.uint64))
+    backend.copyin(scalars, 0, np.arange(8, dtype=np.uint64))
+    with pytest.raises(KernelOperandError, match="view at word 1 starts at an odd word"):
+        run([(memory, 1), (scalars, 0)])
+    run([(memory, 2), (scalars, 3)])
+    assert backend.copyout(memory, 22, 16).tolist() == [i + 4 for i in range(2, 18)]
 
 
 def test_a_division_and_an_automorphism_of_longer_rows_stay_two() -> None:

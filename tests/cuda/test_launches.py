@@ -20,8 +20,8 @@ from ren_backend_cuda.source import KERNELS, declarations
 
 
 class Memory:
-    def __init__(self, words):
-        self.words, self.address = words, 256
+    def __init__(self, device, words):
+        self.device, self.words, self.address = device, words, 256
 
 
 class Recorded:
@@ -42,7 +42,7 @@ class Counting:
         self.uploads = 0
 
     def alloc(self, words):
-        return Memory(words)
+        return Memory(self, words)
 
     def upload(self, memory, offset, data):
         self.uploads += 1

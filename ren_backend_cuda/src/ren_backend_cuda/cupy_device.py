@@ -41,9 +41,10 @@ IN_FLIGHT_BYTES = 4 * PIECE_BYTES
 class CupyMemory:
     """Words of the device; back to the pool once this object dies, for whatever is issued later."""
 
-    __slots__ = ("__weakref__", "address", "pointer", "words")
+    __slots__ = ("__weakref__", "address", "device", "pointer", "words")
 
-    def __init__(self, pointer: Any, words: int) -> None:
+    def __init__(self, device: CupyDevice, pointer: Any, words: int) -> None:
+        self.device = device
         self.pointer = pointer
         self.address: int = pointer.ptr
         self.words = words
@@ -125,10 +126,10 @@ class CupyDevice:
         # The pool gives freed memory only to the stream that is current, ours: what used it before comes first there.
         with self.active():
             self._bury()
-            return CupyMemory(self._pool.malloc(8 * max(words, 1)), words)
+            return CupyMemory(self, self._pool.malloc(8 * max(words, 1)), words)
 
     def upload(self, memory: DeviceMemory, offset: int, data: NDArray[np.uint64]) -> None:
-        target = _own(memory)
+        target = self._own(memory)
         with self.active() as stream, self._lock:
             self._bury()
             step = PIECE_BYTES // 8
@@ -140,6 +141,11 @@ class CupyDevice:
                 self._uploads.append((self._event(stream), pinned, piece.nbytes))
                 self._upload_bytes += piece.nbytes
 
+    def _own(self, memory: object) -> CupyMemory:
+        if not isinstance(memory, CupyMemory) or memory.device is not self:
+            raise KernelOperandError(f"{memory!r} is no memory of this device", subject="memory")
+        return memory
+
     def _reserve(self, size: int) -> Any:
         """Pinned memory that no copy uses. Waits for the oldest copies when too much is in flight."""
         while self._uploads and (self._upload_bytes + size > IN_FLIGHT_BYTES or self._uploads[0][0].done):
@@ -150,7 +156,7 @@ class CupyDevice:
         return self._pinned.malloc(size)
 
     def download(self, memory: DeviceMemory, offset: int, words: int) -> NDArray[np.uint64]:
-        source, data = _own(memory), np.empty(words, np.uint64)
+        source, data = self._own(memory), np.empty(words, np.uint64)
         with self.active() as stream:
             if words:
                 (source.pointer + 8 * offset).copy_to_host_async(data.ctypes.data, data.nbytes, stream)
@@ -242,12 +248,6 @@ class CupyDevice:
                 self._graves.append((self._event(self._stream), [dead]))
             while self._graves and self._graves[0][0].done:
                 self._graves.popleft()
-
-
-def _own(memory: DeviceMemory) -> CupyMemory:
-    if not isinstance(memory, CupyMemory):
-        raise KernelOperandError(f"{memory!r} is no memory of this device", subject="memory")
-    return memory
 
 
 def limits_of(attributes: Mapping[str, int]) -> Limits:

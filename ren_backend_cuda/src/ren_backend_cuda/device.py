@@ -30,6 +30,11 @@ class DeviceMemory(Protocol):
     @property
     def words(self) -> int: ...
 
+    @property
+    def device(self) -> Device:
+        """The one that it is memory of: no other's kernels may be given its address."""
+        ...
+
 
 class Function(Protocol):
     """A kernel of a loaded module."""

@@ -22,6 +22,11 @@ from ren_backend_cuda.lower import Lowerings
 from ren_backend_cuda.lowered import ABSENT, SCRATCH, At, Step, Table
 from ren_backend_cuda.peephole import fuse
 
+#: Words that kernels read and write at once: a polynomial or key at an odd word would end a GPU's context with a misaligned address.
+#: Scalars, which are read word by word, may lie anywhere.
+PAIR = 2
+_ODD = f"starts at an odd word; kernels move {PAIR} words at once, so inputs and outputs start at a multiple of {PAIR}"
+
 
 class Scratch:
     """Memory that all plans of a device share for what does not outlive a unit: the work of one stream happens in order."""
@@ -59,19 +64,23 @@ class Runner:
         slots: Sequence[Slot],
     ) -> None:
         slot_words = [s.words for s in slots]
+        odd = [0] * len(slot_words)  # the bits of a word offset that must be zero
         for unit in units:
             for o in (*unit.inputs, *unit.scalars, *unit.outputs):
                 if not 0 <= o.slot < len(slot_words) or o.offset < 0 or o.offset + o.words > slot_words[o.slot]:
                     raise KernelOperandError(f"{unit.kernel}: {o} does not fit its slot", subject=unit.kernel)
+            for o in (*unit.inputs, *unit.outputs):
+                if o.offset % PAIR:
+                    raise KernelOperandError(f"{unit.kernel}: {o} {_ODD}", subject=unit.kernel)
+                odd[o.slot] = PAIR - 1
         self._device = device
-        self._slot_words = tuple(slot_words)
+        self._slot_needs = tuple(zip(slot_words, odd, strict=True))
         units = fuse(units, slots)
         groups = group(units, [lowerings.pattern(u) for u in units])
         words = max((g.scratch for g in groups), default=0)
         self._scratch = scratch.take(words) if words else None
         self._slots, self._offsets, self._calls = _layout(groups, len(slot_words))
         first = self._instance()
-        self._memory = type(first.block)
         self._free: deque[_Instance] = deque([first])
 
     @property
@@ -81,11 +90,11 @@ class Runner:
 
     def __call__(self, views: Sequence[View]) -> None:
         """Run on bound memory. Raises KernelOperandError for a missing view or one that does not fit; nothing has run then."""
-        memory = self._memory
+        device = self._device
         try:
             addresses = [
-                m.address + 8 * o if type(m) is memory and 0 <= o <= m.words - w else _refuse(m, o, w, memory)
-                for (m, o), w in zip(views, self._slot_words, strict=True)
+                m.address + 8 * o if m.device is device and 0 <= o <= m.words - w and not o & odd else _refuse(m, o, w, device)
+                for (m, o), (w, odd) in zip(views, self._slot_needs, strict=True)
             ]
         except (ValueError, TypeError, AttributeError) as error:
             if isinstance(error, KernelOperandError):
@@ -107,17 +116,19 @@ class Runner:
         return _Instance(block, self._device.record([call.launch(self._device, block) for call in self._calls]))
 
     def _bad_views(self, views: Sequence[View]) -> KernelOperandError:
-        count = len(self._slot_words)
+        count = len(self._slot_needs)
         if len(views) != count:
             return KernelOperandError(f"{count} slots, got {len(views)} views")
-        wrong = next((v for v in views if not (isinstance(v, tuple) and hasattr(v[0], "address"))), None)
+        wrong = next((v for v in views if not (isinstance(v, tuple) and hasattr(v[0], "device"))), None)
         return KernelOperandError(f"a view must be (memory of this device, word offset), got {wrong!r}")
 
 
-def _refuse(memory: DeviceMemory, offset: int, words: int, own: type) -> int:
-    if type(memory) is not own and hasattr(memory, "words"):
-        raise KernelOperandError(f"a slot needs memory of this device ({own.__name__}), got {type(memory).__name__}")
-    raise KernelOperandError(f"a slot needs {words} words at {offset}, its memory has {memory.words}")
+def _refuse(memory: DeviceMemory, offset: int, words: int, own: Device) -> int:
+    if memory.device is not own:
+        raise KernelOperandError(f"a slot needs memory of this device ({own.name}), got memory of another")
+    if not 0 <= offset <= memory.words - words:
+        raise KernelOperandError(f"a slot needs {words} words at {offset}, its memory has {memory.words}")
+    raise KernelOperandError(f"a view at word {offset} {_ODD}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,14 @@ static Region* find(char* a, size_t size) {
   return a >= r->base + r->bytes + r->guard ? nullptr : r;
 }
 
-// The region that holds all `size` bytes, or null for memory that is not checked. Leaves the kernel when out of bounds.
+// Leaves the kernel, as a GPU does: the host may have made an aligned vector move of the access, which would end the whole process.
+static void check_alignment(const char* a, size_t size, u64 pc, const std::string& where) {
+  if (size > 16 || !((u64)a % size)) return;
+  report("misaligned", format("%zu-byte access%s", size, where.c_str()), pc);
+  fatal();
+}
+
+// The region that holds all `size` bytes, or null for memory that is not checked. Leaves the kernel when out of bounds or misaligned.
 static Region* locate(char* a, size_t size, bool write, u64 pc) {
   if (a >= stacks_begin && a < stacks_end) return nullptr;  // a thread's own stack
   Region* r = find(a, size);
@@ -149,7 +156,7 @@ static Region* locate(char* a, size_t size, bool write, u64 pc) {
     report("out-of-bounds", format("%s of %zu bytes at offset %ld of %s (%zu bytes)", write ? "write" : "read", size, offset, r->name.c_str(), r->bytes), pc);
     fatal();
   }
-  if (size <= 16 && (u64)a % size) report("misaligned", format("%zu-byte access at offset %ld of %s", size, offset, r->name.c_str()), pc);
+  check_alignment(a, size, pc, format(" at offset %ld of %s", offset, r->name.c_str()));
   return r;
 }
 
@@ -221,17 +228,14 @@ static void access(void* address, size_t size, bool write, u64 pc, bool atomic) 
 }
 
 // Accesses that are wider than what the compiler makes of them on the host: the device needs their full alignment.
-static void check_alignment(const char* a, int size, u64 pc) {
-  if (size <= 16 && (u64)a % (u64)size) report("misaligned", format("%d-byte access", size), pc);
-}
 void note_wide(const void* address, int size, bool) {
-  if (running) check_alignment((const char*)address, size, (u64)__builtin_return_address(0));
+  if (running) check_alignment((const char*)address, (size_t)size, (u64)__builtin_return_address(0), "");
 }
 void note_constant(const void* address, int size) {
   char* a = (char*)address;
   if (!running) return;
   const u64 pc = (u64)__builtin_return_address(0);
-  check_alignment(a, size, pc);
+  check_alignment(a, (size_t)size, pc, "");
   Region* r = find(a, (size_t)size);
   if (!r || a < r->base || a + size > r->base + r->bytes) return;  // the access that follows is reported
   if (r->shared) report("ldg", "__ldg on shared memory", pc);

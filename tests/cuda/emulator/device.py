@@ -76,7 +76,8 @@ def _runtime(mode: str, extra: tuple[str, ...]) -> Runtime:
 class EmulatedMemory:
     """Words of the emulated device, with guard zones on both sides."""
 
-    def __init__(self, words: int, number: int) -> None:
+    def __init__(self, device: EmulatedDevice, words: int, number: int) -> None:
+        self.device = device
         self.words = words
         self.name = f"memory {number}"
         size = words * 8
@@ -192,7 +193,7 @@ class EmulatedDevice:
         with self._runtime.lock:
             self._bury()
             self._allocated += 1
-            memory = EmulatedMemory(words, self._allocated)
+            memory = EmulatedMemory(self, words, self._allocated)
             name = f"{memory.name} ({words} words)".encode()
             self._runtime.lib.renshim_register(memory.address, words * 8, GUARD, name)
             # Finalizers run anywhere, even inside a launch of this thread, so they only leave a note.
