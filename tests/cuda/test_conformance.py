@@ -1,6 +1,6 @@
-"""The CUDA backend under the conformance kit, on the emulated device: small rings in full, one case of every kernel at each large degree.
+"""The CUDA backend under the conformance kit, on the emulated device: small rings in full, one case of every kernel and whole plans at each large degree.
 
-The same in the check build: test_check_build.py.
+The same in the check build: test_check_build.py. On a GPU: test_on_a_gpu.py. That these comparisons see a wrong index: test_mutants.py.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from emulator import MISSING, EmulatedDevice
+from plans import PLANS, differ, results
 from ren.backend.select import get_backend
 from ren.ops import KERNELS
 from ren.testing import BackendConformance
@@ -67,7 +68,8 @@ def test_every_large_degree(backend, kernel, log_n):
     one_case(backend, kernel, 1 << log_n, 61)
 
 
-@pytest.mark.parametrize("kernel", ["ntt", "intt"])
-def test_largest_degree(backend, kernel):
-    """The one whose rows take a further exchange."""
-    one_case(backend, kernel, 1 << 17, 61)
+@pytest.mark.parametrize("log_n", [pytest.param(k, marks=[] if k == 13 else pytest.mark.full) for k in range(13, 18)])
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_of_every_large_degree(backend, name, log_n):
+    plan = PLANS[name](1 << log_n)
+    assert differ(results(backend, plan), results(get_backend("cpu"), plan)) == []
