@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import warnings
@@ -118,6 +119,46 @@ def test_damaged_code_is_compiled_again(place, suffix, damage):
     assert len(counting.calls) == 2
     assert compile_module("faults", {}, "sm_90", counting, kernels=kernels) == again
     assert len(counting.calls) == 2, "the damaged file was not replaced"
+
+
+@pytest.mark.parametrize("change", ["fields", "kernels", "brackets", "old form"])
+def test_a_changed_report_is_compiled_again(place, change):
+    """What the assembler said decides whether a launch is allowed, so it is as much content as the machine code."""
+    kernels, counting = place
+    first = compile_module("faults", {}, "sm_90", counting, kernels=kernels)
+    (file,) = compiler.folder().glob("*.json")
+    digest, _, text = file.read_text().partition("\n")
+    told = json.loads(text)
+    if change == "fields":
+        told["clean"]["registers"] = "many"
+    changed = {"kernels": "{}", "brackets": "[" * 100_000}.get(change, json.dumps(told))
+    file.write_text(changed if change == "old form" else f"{digest}\n{changed}")
+    assert compile_module("faults", {}, "sm_90", counting, kernels=kernels).resources == first.resources
+    assert len(counting.calls) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+@pytest.mark.parametrize("suffix", [".cubin", ".json"])
+def test_a_pipe_in_place_of_a_file_is_replaced(place, suffix):
+    kernels, counting = place
+    compile_module("faults", {}, "sm_90", counting, kernels=kernels)
+    (file,) = compiler.folder().glob(f"*{suffix}")
+    file.unlink()
+    os.mkfifo(file)
+    again = compile_module("faults", {}, "sm_90", counting, kernels=kernels)
+    assert compile_module("faults", {}, "sm_90", counting, kernels=kernels) == again
+    assert len(counting.calls) == 2 and file.is_file()
+
+
+def test_where_warnings_are_errors_kernels_are_compiled_all_the_same(place, tmp_path, monkeypatch, capsys):
+    kernels, counting = place
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("REN_CACHE_DIR", str(tmp_path / "file" / "below"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            assert compile_module("faults", {}, "sm_90", counting, kernels=kernels).path is None
+    assert capsys.readouterr().err.count("cannot be kept") == 1
 
 
 def test_without_a_place_kernels_are_compiled_with_one_warning(place, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 import threading
 import warnings
@@ -67,7 +68,7 @@ def compile_module(
     place = folder()
     path = None if place is None else place / f"{name}.cubin"
     if path is not None:
-        stored = _read(path)
+        stored = _read(path, declarations(text))
         if stored is not None:
             return stored
     cubin, log = compiler.compile(f"{source}.cu", text, headers, options)
@@ -108,39 +109,48 @@ def folder() -> Path | None:
                 storage.discard_unused(path, _NAME)
             except (OSError, RuntimeError) as error:  # RuntimeError: no home, unknown user
                 path = None
-                warnings.warn(
+                _warn(
                     f"compiled CUDA kernels cannot be kept in {place} ({error}): every process compiles them again. "
-                    "Set REN_CACHE_DIR to a folder that only you can write to",
-                    CacheWarning,
-                    stacklevel=2,
+                    "Set REN_CACHE_DIR to a folder that only you can write to"
                 )
             _folder.append(path)
         return _folder[0]
 
 
-def _read(path: Path) -> Compiled | None:
+def _read(path: Path, kernels: Mapping[str, object]) -> Compiled | None:
     """What is stored, or None where it is not there or damaged: then it is compiled again and replaced."""
     try:
-        cubin = path.read_bytes()
-        told = json.loads(path.with_suffix(".json").read_text())
-        if told["sha256"] != hashlib.sha256(cubin).hexdigest():
+        cubin, told = _content(path), _content(path.with_suffix(".json"))
+        digest, _, text = told.partition(b"\n")
+        # One digest over both files: neither is looked into before it is known to be what was written.
+        if digest != _digest(cubin, text):
             return None
-        found = {name: Resources(**r) for name, r in told["resources"].items()}
+        found = {name: Resources(**r) for name, r in json.loads(text).items()}
+        if found.keys() != kernels.keys():
+            return None
         for file in (path, path.with_suffix(".json")):
             os.utime(file)  # used now
         return Compiled(path.stem, cubin, found, path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
+
+
+def _content(path: Path) -> bytes:
+    """Bytes of a plain file. Raises OSError for anything else: reading a pipe would wait for somebody to write."""
+    if not path.is_file():
+        raise OSError(f"{path} is no plain file")
+    return path.read_bytes()
+
+
+def _digest(cubin: bytes, text: bytes) -> bytes:
+    return hashlib.sha256(hashlib.sha256(cubin).digest() + text).hexdigest().encode()
 
 
 def _write(path: Path, cubin: bytes, found: Mapping[str, Resources]) -> bool:
     """Store, each file at once as a whole: several processes may do the same. A full disk is no error, only no gain."""
-    told = {
-        "sha256": hashlib.sha256(cubin).hexdigest(),
-        "resources": {name: asdict(r) for name, r in found.items()},
-    }
+    text = json.dumps({name: asdict(r) for name, r in found.items()}).encode()
     try:
-        for file, data in ((path, cubin), (path.with_suffix(".json"), json.dumps(told).encode())):
+        for file, data in ((path, cubin), (path.with_suffix(".json"), _digest(cubin, text) + b"\n" + text)):
             handle, temporary = tempfile.mkstemp(dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as out:
@@ -150,9 +160,17 @@ def _write(path: Path, cubin: bytes, found: Mapping[str, Resources]) -> bool:
                 Path(temporary).unlink(missing_ok=True)
                 raise
     except OSError as error:
-        warnings.warn(f"compiled CUDA kernels cannot be stored ({error})", CacheWarning, stacklevel=2)
+        _warn(f"compiled CUDA kernels cannot be stored ({error})")
         return False
     return True
+
+
+def _warn(text: str) -> None:
+    """Where warnings are errors the text goes to stderr, and the caller gets its kernels all the same: nothing is wrong with them."""
+    try:
+        warnings.warn(text, CacheWarning, stacklevel=3)
+    except CacheWarning:
+        print(text, file=sys.stderr)
 
 
 def _after_fork() -> None:

@@ -29,7 +29,10 @@ class CompileError(BackendUnavailableError):
 
 def candidates() -> Iterator[tuple[int, Path]]:
     """(major version, library) of what is installed: the packages from the index first, then a toolkit."""
-    spec = importlib.util.find_spec("nvidia")
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ValueError, ImportError):  # a module without a spec was put into sys.modules
+        spec = None
     roots = [Path(p) for p in (spec.submodule_search_locations if spec else None) or ()]
     folders = [folder for root in roots for folder in sorted(root.glob("*/lib"), reverse=True)]
     folders += [Path(os.environ[name]) / "lib64" for name in ("CUDA_PATH", "CUDA_HOME") if os.environ.get(name)]

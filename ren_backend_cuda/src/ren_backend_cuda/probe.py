@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from typing import Any
 
 from ren.backend.capability import DeviceFacts
 
@@ -17,22 +18,40 @@ INSTALL = 'Run in a clone of Ren: pip install -e ".[cuda]" (CUDA 13) or ".[cuda1
 
 DRIVER = "Install or update the NVIDIA driver until `nvidia-smi` lists a GPU"
 
+#: What this backend takes from CuPy. A folder or file that happens to be called cupy has none of it.
+_NEEDED = ("cuda", "RawModule")
+
 
 def probe() -> DeviceFacts:
-    """Ask in order, stop at the first that fails. Never raises."""
+    """Ask in order, stop at the first that fails. Never raises, whatever calls itself cupy."""
     try:
-        found = importlib.util.find_spec("cupy") is not None
-    except ValueError:  # something that calls itself cupy was put into sys.modules
-        found = False
-    if not found:
+        spec = importlib.util.find_spec("cupy")
+    except (ValueError, ImportError):  # something without a spec was put into sys.modules
+        spec = None
+    if spec is None:
         return DeviceFacts(False, False, False, False, "CuPy is not installed", INSTALL)
+    if spec.origin is None and spec.submodule_search_locations:  # a namespace: a folder without a module in it
+        places = ", ".join(spec.submodule_search_locations)
+        return DeviceFacts(False, False, False, False, f"CuPy is not installed: {places} is a folder of that name", INSTALL)
     if nvrtc.find() is None:
-        return DeviceFacts(False, False, False, False, "NVRTC, which compiles the kernels, is not installed", INSTALL)
+        reason = "NVRTC, which compiles the kernels, is not installed (CuPy is)"
+        return DeviceFacts(False, False, False, False, reason, nvrtc.INSTALL)
     try:
         cupy = importlib.import_module("cupy")
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: who asks which devices there are must not be ended by one of them
         fix = "Check that the NVIDIA driver is installed and that the CuPy build matches its CUDA version"
         return DeviceFacts(True, False, False, False, f"CuPy does not import: {type(error).__name__}: {error}", fix)
+    missing = [name for name in _NEEDED if not hasattr(cupy, name)]
+    if missing:
+        place = getattr(cupy, "__file__", None) or "it"
+        reason = f"what imports as cupy is not CuPy: {place} has no {' and no '.join(missing)}"
+        return DeviceFacts(True, False, False, False, reason, f"Move {place} out of sys.path, or install CuPy anew. {INSTALL}")
+    return _devices(cupy)
+
+
+def _devices(cupy: Any) -> DeviceFacts:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode() if count else ""
