@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -143,6 +144,14 @@ def test_processes_share_the_cache_of_libraries(tmp_path, monkeypatch):
     found = {process.communicate(timeout=120)[0].strip() for process in started}
     assert len(found) == 1 and Path(found.pop()).exists()
     assert len(list((tmp_path / "cache").glob("*.so"))) == 2, "the module and the shim"
+
+
+@pytest.mark.parametrize("variable", [("CXX", "true"), ("CXX", "no-such-compiler"), ("REN_EMULATOR_CACHE", "/proc/none")])
+def test_without_a_compiler_or_a_folder_tests_are_skipped_and_say_why(variable):
+    code = f"import sys; sys.path.insert(0, {str(HERE)!r})\nfrom emulator import MISSING\nprint(MISSING)"
+    environment = os.environ | dict([variable])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert "emulator of the tests cannot be built" in done.stdout, done.stderr
 
 
 def test_a_changed_header_is_a_new_library(tmp_path):

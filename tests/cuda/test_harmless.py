@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ren.testing import PluginTester
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,6 +69,43 @@ print(json.dumps([default_device(), found.installed, found.importable, found.dev
     assert err == ""
 
 
+#: What may call itself cupy or nvidia -> (installed, importable, in the reason, in the fix).
+IMPOSTORS = {
+    "raise SystemExit(3)": (True, False, "does not import: SystemExit: 3", "NVIDIA driver"),
+    "": (True, False, "what imports as cupy is not CuPy", "Move "),
+    None: (False, False, "is a folder of that name", 'pip install -e ".[cuda]"'),
+}
+
+
+@pytest.mark.parametrize("text", IMPOSTORS)
+@pytest.mark.parametrize("before", ["", "import types; sys.modules['nvidia'] = types.ModuleType('nvidia')\n"])
+def test_whatever_calls_itself_cupy_is_named_and_ends_nothing(tmp_path, text, before):
+    code = """
+import ren_backend_cuda.nvrtc as nvrtc
+nvrtc.find(), setattr(nvrtc, "find", lambda major=None: "libnvrtc.so.13")
+from ren.backend.select import backends, default_device
+found = {b.name: b.facts for b in backends()}["cuda"]
+print(json.dumps([default_device(), found.installed, found.importable, found.reason, found.fix]))
+"""
+    if text is None:
+        (tmp_path / "cupy").mkdir()
+    out, err = fresh(before + code, tmp_path, text)
+    device, installed, importable, reason, fix = json.loads(out)
+    expected = IMPOSTORS[text]
+    assert (device, installed, importable) == ("cpu", *expected[:2])
+    assert expected[2] in reason and expected[3] in fix and err == ""
+
+
+def test_a_missing_compiler_is_not_a_missing_cupy(monkeypatch):
+    from ren_backend_cuda import nvrtc, probe
+
+    monkeypatch.setattr(probe.importlib.util, "find_spec", lambda name: SimpleNamespace(origin="cupy/__init__.py"))
+    monkeypatch.setattr(nvrtc, "find", lambda major=None: None)
+    found = probe.probe()
+    assert not found.installed and found.reason.endswith("is not installed (CuPy is)")
+    assert "pip install nvidia-cuda-nvrtc" in found.fix
+
+
 def test_the_extra_needs_no_toolchain():
     """CuPy as machine code and NVRTC as a library: nothing that pip would have to build, no toolkit."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -85,6 +124,46 @@ def test_the_benchmark_says_that_there_is_no_gpu():
     if done.returncode == 0:
         pytest.skip("there is a GPU")
     assert done.returncode == 1 and done.stdout.startswith("There is no GPU to measure: "), done.stderr
+
+
+def test_the_benchmark_names_the_sets_it_knows():
+    done = bench("--dry", "--set", "A,Z")
+    assert done.returncode == 2 and "there is no Z, only A, B, C, 18, 34" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("device", "hint"),
+    [
+        ("gpu", "Did you mean 'cuda' (NVIDIA GPU"),
+        ("GPU", "Did you mean 'cuda' (NVIDIA GPU"),
+        ("cuda:0", "Did you mean 'cuda'? Devices have no number here; CUDA_VISIBLE_DEVICES chooses which GPU that is"),
+        ("cdua", "Did you mean 'cuda'?"),
+    ],
+)
+def test_other_names_for_a_gpu_lead_to_its_own(device, hint):
+    from ren.backend.select import get_backend
+    from ren.errors import BackendUnavailableError
+
+    with PluginTester() as world:
+        world.entry("cpu", "ren_backend_cpu.plugin")
+        world.entry("cuda", "ren_backend_cuda.plugin", "ren-backend-cuda")
+        with world.active(), pytest.raises(BackendUnavailableError) as error:
+            get_backend(device)
+    assert hint in str(error.value)
+
+
+def test_ren_check_names_the_device_that_the_environment_asks_for(tmp_path):
+    """Without a GPU `REN_BACKEND=cuda ren check` fails and says why, beside the devices that work."""
+    code = """
+import os
+os.environ["REN_BACKEND"] = "cuda"
+from ren.cli import main
+print(main(["check"]))
+"""
+    out, _ = fresh(code, tmp_path, BROKEN)
+    (line,) = [x for x in out.splitlines() if x.startswith("  cuda")]
+    assert "FAILED" in line and out.splitlines()[-1] == "1"
+    assert any(x.startswith("  cpu") and "ok" in x for x in out.splitlines())
 
 
 def test_the_benchmark_counts_without_one():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from emulator import MISSING, EmulatedDevice
@@ -103,55 +101,6 @@ def test_key_switch_in_chunks_of_targets(device, monkeypatch, domain):
     before = len(device.launched)
     same(CudaBackend(device), get_backend("cpu"), made, operand(ring, "mixed", rng), key)
     assert [launch.function.name for launch in list(device.launched)[before:]].count("key_rows") == 4
-
-
-@pytest.mark.parametrize("n", [64, 4096])
-def test_the_end_of_a_rotation_in_one(device, n):
-    """Both components, one of them with an addend, divided and permuted in the same launches."""
-    ring = ring_of_width(n, 50, 5)
-    low, g = ring.drop(2), 5
-    whole, kept = ring.limbs * n, low.limbs * n
-    rng = generator("rotation", n)
-    x, y, z = operand(ring, "mixed", rng), operand(ring, "mixed", rng), operand(low, "mixed", rng)
-    # Slots: x, y, z, a temporary for both quotients, the two results.
-    quotients = [Operand(3, 0, kept), Operand(3, kept, kept)]
-    units = [
-        ExecUnit(
-            "mod_down",
-            ring,
-            (2, low.limbs, Domain.NTT),
-            (Operand(0, 0, whole), Operand(2, 0, kept)),
-            (),
-            (quotients[0],),
-        ),
-        ExecUnit("automorphism", low, (g, Domain.NTT), (quotients[0],), (), (Operand(4, 0, kept),)),
-        ExecUnit("mod_down", ring, (2, 0, Domain.NTT), (Operand(1, 0, whole),), (), (quotients[1],)),
-        ExecUnit("automorphism", low, (g, Domain.NTT), (quotients[1],), (), (Operand(5, 0, kept),)),
-    ]
-    kinds = [SlotKind.INPUT] * 3 + [SlotKind.TEMPORARY] + [SlotKind.OUTPUT] * 2
-    slots = [Slot(k, w) for k, w in zip(kinds, (whole, whole, kept, 2 * kept, kept, kept), strict=True)]
-
-    def results(backend):
-        memories = [backend.alloc(s.words) for s in slots]
-        for memory, data in zip(memories, (x, y, z), strict=False):
-            backend.copyin(memory, 0, data)
-        made = units
-        if backend.name == "cpu":
-            scratch = backend.alloc(max(backend.scratch_words(u) for u in units))
-            slot = Slot(SlotKind.TEMPORARY, scratch.words)
-            place = (Operand(len(slots), 0, scratch.words),)
-            made = [replace(u, scratch=place) if backend.scratch_words(u) else u for u in units]
-            backend.graph(made, [*slots, slot])([(m, 0) for m in (*memories, scratch)])
-        else:
-            backend.graph(made, slots)([(m, 0) for m in memories])
-        return [backend.copyout(m, 0, kept) for m in memories[4:]]
-
-    before = len(device.launched)
-    found = results(CudaBackend(device))
-    ran = [launch for launch in list(device.launched)[before:] if launch.function.name != "twiddle_tables"]
-    assert len(ran) == (2 if n == 64 else 4)
-    for e, f in zip(results(get_backend("cpu")), found, strict=True):
-        assert np.array_equal(e, f)
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -286,6 +235,17 @@ def test_what_the_kernels_do_not_take_is_refused(backend):
     many = tuple(("neg", 0) for _ in range(120))
     with pytest.raises(KernelUnsupportedError, match="at once"):
         backend.compile(unit("elementwise", ring, (1, 0, many, tuple(range(1, 121)), Domain.NTT), (16,), (16,) * 120))
+
+
+def test_what_is_no_array_and_no_domain_is_a_typed_error(backend):
+    with pytest.raises(KernelOperandError, match="numpy.uint64 array, got list"):
+        backend.copyin(backend.alloc(2), 0, [1, 2])
+    ring = ring_of_width(16, 40, 2)
+    domains = {"automorphism": (5, "zzz"), "mod_down": (1, 0, "zzz"), "elementwise": (1, 0, (), (0,), "zzz")}
+    for kernel, params in domains.items():
+        outputs = (16,) if kernel == "mod_down" else (32,)
+        with pytest.raises(KernelOperandError, match=f"{kernel}: 'zzz' is no domain, known: "):
+            backend.compile(unit(kernel, ring, params, (32,), outputs))
 
 
 def test_wrong_views_run_nothing(backend, device):

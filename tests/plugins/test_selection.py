@@ -240,12 +240,12 @@ def test_no_plugins_at_all_leaves_the_reference_backend() -> None:
         ),
         ("raise RuntimeError('driver too old')", (True, False, False, False), "driver too old"),
         (
-            "class runtime:\n    @staticmethod\n    def getDeviceCount(): raise RuntimeError('cudaErrorNoDevice')\nclass cuda:\n    runtime = runtime\n",
+            "class runtime:\n    @staticmethod\n    def getDeviceCount(): raise RuntimeError('cudaErrorNoDevice')\nclass cuda:\n    runtime = runtime\nRawModule = None\n",
             (True, True, False, False),
             "cudaErrorNoDevice",
         ),
         (
-            "class runtime:\n    @staticmethod\n    def getDeviceCount(): return 0\nclass cuda:\n    runtime = runtime\n",
+            "class runtime:\n    @staticmethod\n    def getDeviceCount(): return 0\nclass cuda:\n    runtime = runtime\nRawModule = None\n",
             (True, True, False, False),
             "no device",
         ),

@@ -38,6 +38,8 @@ class CudaBackend:
         return self._device.alloc(words)
 
     def copyin(self, memory: DeviceMemory, offset: int, data: NDArray[np.uint64]) -> None:
+        if not isinstance(data, np.ndarray):
+            raise KernelOperandError(f"copyin takes a 1-D numpy.uint64 array, got {type(data).__name__}")
         if data.dtype != np.uint64 or data.ndim != 1 or offset < 0 or offset + data.size > memory.words:
             raise KernelOperandError(f"copyin of {data.shape} {data.dtype} at {offset} into {memory.words} words")
         self._device.upload(memory, offset, np.ascontiguousarray(data))

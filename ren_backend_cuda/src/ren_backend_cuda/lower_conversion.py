@@ -19,6 +19,7 @@ from ren_backend_cuda.lowered import (
     Step,
     blocks,
     check_operands,
+    domain_of,
     parameters,
     require,
     support,
@@ -133,6 +134,6 @@ def lower_decompose(unit: ExecUnit, tables: Tables) -> Pattern:
     wide = unit.ring.extend(special) if special else unit.ring
     check_operands(unit, (limbs * n,), (len(digit_bounds(limbs, alpha)) * wide.limbs * n,))
     x, out, rows = At(0), At(1), At(SCRATCH)
-    gadget = Gadget(tables, unit, alpha, tuple(special), Domain(domain), x, rows)
+    gadget = Gadget(tables, unit, alpha, tuple(special), domain_of(unit, domain), x, rows)
     steps = digits_forward(tables, n, gadget.digits(0, wide.limbs), rows, out)
     return Pattern((*gadget.steps, *steps), limbs * n)

@@ -23,6 +23,7 @@ from ren_backend_cuda.lowered import (
     Step,
     blocks,
     check_operands,
+    domain_of,
     parameters,
     require,
     support,
@@ -234,7 +235,6 @@ def program(inputs: int, scalars: int, instructions: tuple[tuple[Any, ...], ...]
 def _checked(unit: ExecUnit) -> tuple[int, int, tuple[tuple[Any, ...], ...], tuple[int, ...], Domain]:
     """The checked parameters of an element-wise unit."""
     inputs, scalars, instructions, results, domain = parameters(unit, 5)
-    require(domain in tuple(Domain), unit, f"{domain!r} is no domain")
     for position, (opcode, *operands) in enumerate(instructions):
         signature = _SIGNATURES.get(opcode, "")
         malformed = f"instruction {position} is malformed: {(opcode, *operands)}"
@@ -243,7 +243,7 @@ def _checked(unit: ExecUnit) -> tuple[int, int, tuple[tuple[Any, ...], ...], tup
             bound = inputs + position if kind == "r" else scalars
             require(0 <= operand < bound, unit, f"instruction {position} names operand {operand} of {bound}")
     require(all(0 <= r < inputs + len(instructions) for r in results), unit, f"output registers {results} do not exist")
-    return inputs, scalars, tuple(tuple(i) for i in instructions), tuple(results), Domain(domain)
+    return inputs, scalars, tuple(tuple(i) for i in instructions), tuple(results), domain_of(unit, domain)
 
 
 def _places(count: int) -> Iterable[At]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ren.engine.exec_unit import ExecUnit
-from ren.ops import Domain
 
 from ren_backend_cuda.conversion import digit_bounds
 from ren_backend_cuda.device import DeviceMemory
@@ -20,6 +19,7 @@ from ren_backend_cuda.lowered import (
     Table,
     blocks,
     check_operands,
+    domain_of,
     parameters,
     require,
     u32,
@@ -93,7 +93,7 @@ def lower_key_switch(unit: ExecUnit, tables: Tables) -> Pattern:
     check_operands(unit, (limbs * n, key_words), (wide.limbs * n,) * 2)
     x, key, b, a, rows = At(0), At(1), At(2), At(3), At(SCRATCH)
     middle = rows.row(limbs, n)
-    gadget = Gadget(tables, unit, alpha, tuple(special), Domain(domain), x, rows)
+    gadget = Gadget(tables, unit, alpha, tuple(special), domain_of(unit, domain), x, rows)
     steps = list(gadget.steps)
     if not is_large(n):
         digits = gadget.digits(0, wide.limbs)

@@ -11,7 +11,18 @@ from ren.ops import Domain
 from ren_backend_cuda.conversion import cofactors, conversion_rows, digit_factors
 from ren_backend_cuda.lower_conversion import per_coefficient, to_digits
 from ren_backend_cuda.lower_transform import convert_divide
-from ren_backend_cuda.lowered import NOWHERE, SCRATCH, Arguments, At, Pattern, check_operands, parameters, require, u32
+from ren_backend_cuda.lowered import (
+    NOWHERE,
+    SCRATCH,
+    Arguments,
+    At,
+    Pattern,
+    check_operands,
+    domain_of,
+    parameters,
+    require,
+    u32,
+)
 from ren_backend_cuda.tables import Tables
 
 
@@ -31,7 +42,7 @@ def lower_mod_down(unit: ExecUnit, tables: Tables, g: int = 1) -> Pattern:
     one conversion of all dropped rows. g: the result is taken under X -> X^g as well; NTT domain only.
     """
     k, z_limbs, domain = parameters(unit, 3)
-    domain = Domain(domain)
+    domain = domain_of(unit, domain)
     n, moduli = unit.ring.n, unit.ring.moduli
     limbs = len(moduli)
     kept = limbs - k

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from ren.engine.exec_unit import ExecUnit
 from ren.errors import KernelOperandError, KernelUnsupportedError
+from ren.ops import Domain
 
 from ren_backend_cuda.device import DeviceMemory
 
@@ -113,6 +114,15 @@ def parameters(unit: ExecUnit, count: int) -> tuple[Any, ...]:
     """unit.params, checked to have `count` entries."""
     require(len(unit.params) == count, unit, f"{count} parameters, got {unit.params!r}")
     return unit.params
+
+
+def domain_of(unit: ExecUnit, value: str) -> Domain:
+    """The domain that a parameter names."""
+    try:
+        return Domain(value)
+    except ValueError:
+        known = ", ".join(repr(d.value) for d in Domain)
+        raise KernelOperandError(f"{unit.kernel}: {value!r} is no domain, known: {known}", subject=unit.kernel) from None
 
 
 def check_operands(unit: ExecUnit, inputs: Sequence[int], outputs: Sequence[int], scalars: Sequence[int] = ()) -> None:

@@ -111,7 +111,9 @@ def _check(options: argparse.Namespace) -> int:
     for plugin in manager().records():
         if plugin.faulty:
             print(f"  {plugin.explain()}")
-    wanted = options.device or [r.name for r in backends() if r.facts.device_works]
+    # One that REN_BACKEND asks for is named even where it does not work.
+    asked = [name for name in (config.text("REN_BACKEND"),) if name is not None]
+    wanted = options.device or dict.fromkeys([*asked, *(r.name for r in backends() if r.facts.device_works)])
     failed = False
     for device in wanted:
         result = check_device(device)

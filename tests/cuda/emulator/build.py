@@ -44,10 +44,6 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CXX", "g++"))
 
 
-#: Why emulator tests are skipped, or None.
-MISSING = None if compiler() else "no C++ compiler (g++ or $CXX): the CUDA emulator of the tests cannot be built"
-
-
 @cache
 def _identity() -> bytes:
     told = subprocess.run([str(compiler()), "--version"], capture_output=True, check=True).stdout
@@ -79,6 +75,26 @@ def _run(*command: object) -> None:
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"host compile failed:\n{done.stderr}")
+
+
+def _missing() -> str | None:
+    found = compiler()
+    if found is None:
+        return "no C++ compiler (g++ or $CXX): the CUDA emulator of the tests cannot be built"
+    try:
+        with tempfile.TemporaryDirectory(dir=folder()) as tmp:
+            source, out = Path(tmp) / "try.cpp", Path(tmp) / "lib.so"
+            source.write_text("#include <version>\nextern int x;\nint x = __cplusplus;\n")
+            _run(found, *COMMON, "-shared", source, "-o", out)
+            if not out.exists():
+                raise RuntimeError("it makes no library")
+    except (OSError, RuntimeError) as error:
+        return f"the CUDA emulator of the tests cannot be built with {found}: {error}"
+    return None
+
+
+#: Why emulator tests are skipped, or None.
+MISSING = _missing()
 
 
 def runtime(mode: str, extra: tuple[str, ...] = ()) -> Path:

@@ -19,7 +19,7 @@ def base() -> Path:
     """REN_CACHE_DIR, or the platform's cache folder of this user. Raises OSError (RuntimeError for an unknown user) when there is none."""
     chosen = config.text("REN_CACHE_DIR")
     if chosen is not None:
-        return Path(chosen)
+        return Path(chosen).expanduser()  # "~/kernels" in quotes, or from a file of settings
     if sys.platform == "darwin":
         parent = Path("~/Library/Caches").expanduser()
     elif sys.platform == "win32":

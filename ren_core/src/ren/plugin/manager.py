@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import threading
 import time
 import warnings
@@ -98,16 +99,29 @@ class PluginManager:
             error = cls(f"There is no {kind} {name!r}. {known}. {why}", subject=name)
             error.__cause__ = next((r.cause for r in blamed if r.cause is not None), None)
             return error
-        close = difflib.get_close_matches(name, [e.name for e in self.registry.all(kind)], n=1)
         if home is not None:
             hint = f'Run in a clone of Ren: pip install -e "./{home}"'
         else:
-            hint = f"Did you mean {close[0]!r}?" if close else "`ren plugins` lists what is installed"
+            hint = self._meant(kind, name) or "`ren plugins` lists what is installed"
         return MissingPluginError(
             f"There is no {kind} {name!r}, and no installed plugin names one. {known}",
             subject=name,
             hint=hint,
         )
+
+    def _meant(self, kind: Kind, name: str) -> str | None:
+        """What somebody who asked for `name` may have meant."""
+        entries = self.registry.all(kind)
+        if kind is Kind.BACKEND:
+            base = name.partition(":")[0]
+            if base != name and any(e.name == base for e in entries):
+                which = "; CUDA_VISIBLE_DEVICES chooses which GPU that is" if base == "cuda" else ""
+                return f"Did you mean {base!r}? Devices have no number here{which}"
+            told = next((e for e in entries if name.lower() in re.findall(r"\w+", e.summary.lower())), None)
+            if told is not None:
+                return f"Did you mean {told.name!r} ({told.summary})?"
+        close = difflib.get_close_matches(name, [e.name for e in entries], n=1, cutoff=0.7)
+        return f"Did you mean {close[0]!r}?" if close else None
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call an observer hook of every plugin that has it, by plugin name. What one raises is recorded and warned about once."""
