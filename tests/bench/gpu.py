@@ -3,10 +3,11 @@
     python tests/bench/gpu.py [--set A,B,C,18,34] [--rows rotate,rescale] [--runs 200] [--no-circuit]
     python tests/bench/gpu.py --dry                       # no GPU: launches and bytes of each row only
 
-First the ceilings, measured: device bandwidth (a copy of 1 GiB), and rates of wide multiplies, additions and double multiply-adds.
+First the ceilings, measured: device bandwidth (a copy of 1 GiB) and butterflies in registers, as instructions a second.
 Then rows of operations as plans without an engine around them: microseconds of one replay among many in flight, of one that somebody waits for, and of the
-same launches issued one by one; kernel launches; and two fractions: bytes that must move at least (operands and results once, intermediate values not) over
-the measured bandwidth, and multiplies of all butterflies over the measured rate. Last the ten-fold 2 x x - 1 at n = 2^16 with 17 levels, with its error.
+same launches issued one by one; kernel launches; and three fractions: bytes that must move at least (operands and results once, intermediate values not)
+over the measured bandwidth, instructions (gpu_work.py says how they are counted) over the measured rate, and the larger of both: how much of what the card
+allows is reached. Last the ten-fold 2 x x - 1 at n = 2^16 with 17 levels, with the same figures and its error.
 
 Sets 18 and 34 are rings of bootstrapping size: n = 2^16, 18 limbs and 3 special ones (six digits), 31 and 3 (eleven digits).
 Never run on a GPU by its authors so far. Nothing here asserts a speed.
@@ -18,6 +19,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +27,17 @@ import numpy as np
 from numpy.typing import NDArray
 from ren.backend.select import facts, get_backend
 from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.numtheory.primes import ntt_primes_below
 from ren.ops import Domain
 from ren_backend_cuda.backend import CudaBackend
 from ren_backend_cuda.device import Launch
 from ren_backend_cuda.source import KERNELS, declarations
+from ren_backend_cuda.tables import quotient
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import operations  # noqa: E402
+from gpu_work import IN_REGISTERS, instructions, least_bytes  # noqa: E402
 from operations import Operations, Plan  # noqa: E402
 
 SETS = {
@@ -40,8 +45,6 @@ SETS = {
     "18": (1 << 16, (50, *(40,) * 17), (50,) * 3, 3),
     "34": (1 << 16, (50, *(40,) * 30), (50,) * 3, 3),
 }
-#: 32-bit multiplies of one 64-bit Shoup butterfly, counted in machine code for compute capability 9.0.
-MULTIPLIES_PER_BUTTERFLY = 10
 
 
 # -- without a GPU ---------------------------------------------------------------------------------------------------
@@ -81,44 +84,7 @@ class DryDevice:
         pass
 
 
-# -- what a plan has to do -------------------------------------------------------------------------------------------
-
-
-def least_bytes(plan: Plan) -> int:
-    """Bytes of every operand that a plan reads before it writes it, and of every result that it does not read again."""
-    written: dict[int, int] = {}
-    read: dict[int, int] = {}
-    results: dict[int, int] = {}
-    for unit in plan.units:
-        for o in (*unit.inputs, *unit.scalars):
-            if o.slot not in written:
-                read[o.slot] = max(read.get(o.slot, 0), o.words)
-            results.pop(o.slot, None)
-        for o in unit.outputs:
-            written[o.slot] = results[o.slot] = o.words
-    return 8 * (sum(read.values()) + sum(results.values()))
-
-
-def transforms(unit: ExecUnit) -> int:
-    """Limb transforms that a unit cannot do without."""
-    limbs, p = unit.ring.limbs, unit.params
-    if unit.kernel in ("ntt", "intt"):
-        return limbs
-    if unit.kernel == "mod_down" and p[2] is Domain.NTT:
-        return limbs  # the dropped limbs back, the kept ones forward
-    if unit.kernel in ("decompose", "key_switch"):
-        alpha, special, domain = p[:3]
-        digits = -(-limbs // alpha)
-        known = limbs if domain is Domain.NTT else 0
-        return known + digits * (limbs + len(special)) - known
-    return 0
-
-
-def multiplies(plan: Plan) -> int:
-    """32-bit multiplies of all butterflies of a plan: the larger part of its instructions."""
-    n = plan.units[0].ring.n
-    butterflies = n // 2 * (n.bit_length() - 1)
-    return MULTIPLIES_PER_BUTTERFLY * butterflies * sum(transforms(u) for u in plan.units)
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def all_rows(ops: Operations) -> dict[str, Callable[[], Plan]]:
@@ -176,8 +142,8 @@ class Gpu:
         self.device = cupy_device.CupyDevice()
         self.loose = OneByOne()
 
-    def rate(self, kernel: str, per_thread: int) -> float:
-        """Instructions a second of one of gpu_rates.cu."""
+    def instruction_rate(self) -> float:
+        """Instructions a second while nothing but butterflies runs."""
         from ren_backend_cuda.compiler import read_sources
 
         text = (Path(__file__).parent / "gpu_rates.cu").read_text()
@@ -187,11 +153,14 @@ class Gpu:
         )
         path = Path(self._folder()) / "gpu_rates.cubin"
         path.write_bytes(cubin)
-        function = self.cupy.RawModule(path=str(path)).get_function(kernel)
+        function = self.cupy.RawModule(path=str(path)).get_function("butterflies")
         blocks, rounds = 132 * 16, 20_000
+        q = next(ntt_primes_below(1 << 61, 1 << 16))
+        w = q // 3
+        fixed = np.uint64(q), np.uint64(w), np.uint64(quotient(w, q)), np.uint32(rounds)
         out = self.device.alloc(blocks * 256)
-        call = lambda: function((blocks,), (256,), (np.uint64(out.address), np.uint32(rounds)))  # noqa: E731
-        return blocks * 256 * rounds * per_thread / self.seconds(self.device, call, 3)
+        call = lambda: function((blocks,), (256,), (np.uint64(out.address), *fixed))  # noqa: E731
+        return blocks * 256 * rounds * 4 * IN_REGISTERS / self.seconds(self.device, call, 3)
 
     def _folder(self) -> str:
         import tempfile
@@ -232,6 +201,19 @@ class Gpu:
         return min(found)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What the card can do, measured."""
+
+    bytes_per_second: float
+    instructions_per_second: float
+
+    def shares(self, units: Sequence[ExecUnit], seconds: float) -> str:
+        moved = least_bytes(units) / self.bytes_per_second / seconds
+        issued = instructions(units) / self.instructions_per_second / seconds
+        return f"bandwidth {moved:5.1%}, instructions {issued:5.1%}, of what the card allows {max(moved, issued):5.1%}"
+
+
 class _Loose:
     """Launches issued one by one, at each run."""
 
@@ -244,43 +226,62 @@ class _Loose:
                 kernel(grid, block, arguments, shared_mem=shared_bytes)
 
 
-def circuit(gpu: Gpu) -> None:
+def circuit(gpu: Gpu, limits: Limits, n: int = 1 << 16, levels: int = 17, times: int = 10, toy: bool = False) -> str:
     """The first document's timing example: ten times 2 x x - 1, n = 2^16, 17 levels, replayed."""
     import ren
     from ren.schemes import ckks
 
-    params = ckks.CKKSParams.build(n=1 << 16, levels=17, scale_bits=40)
+    params = ckks.CKKSParams.build(n=n, levels=levels, scale_bits=40, toy=toy)
     engine = ckks.Engine(params, device="cuda")
     v = np.random.default_rng(0).uniform(-1, 1, engine.num_slots)
 
-    def ten(x: Any) -> Any:
-        for _ in range(10):
+    def chebyshev(x: Any) -> Any:
+        for _ in range(times):
             x = 2 * x * x - 1
         return x
 
+    backend: Any = get_backend("cuda")
+    plans: list[tuple[Sequence[ExecUnit], Any]] = []
+    graph = backend.graph
+
+    def noting(units: Sequence[ExecUnit], slots: Sequence[Slot]) -> Any:
+        plans.append((units, graph(units, slots)))
+        return plans[-1][1]
+
     with engine:
-        step, x = ren.jit(ten), ckks.encrypt(ckks.encode(v)).realize()
-        wait = get_backend("cuda").synchronize
-        step(x)
-        wait()
+        step, x = ren.jit(chebyshev), ckks.encrypt(ckks.encode(v)).realize()
+        backend.synchronize()
+        backend.graph = noting
+        try:
+            step(x)
+        finally:
+            del backend.graph
+        units, runner = max(plans, key=lambda plan: len(plan[0]))
+        backend.synchronize()
         begin = time.perf_counter()
         for _ in range(10):
             y = step(x)
-        wait()
+        backend.synchronize()
         took = (time.perf_counter() - begin) / 10
-        error = float(np.abs(np.asarray(ckks.decode(ckks.decrypt(y))).real - ten(v)).max())
-    print(f"ten times 2 x x - 1, n = 2^16, 17 levels, replay: {1e3 * took:.2f} ms, largest error {error:.1e}")
+        error = float(np.abs(np.asarray(ckks.decode(ckks.decrypt(y))).real - chebyshev(v)).max())
+    return (
+        f"{times} times 2 x x - 1, n = {n}, {levels} levels, replay: {1e3 * took:.2f} ms, {runner.launches} launches; "
+        f"{limits.shares(units, took)}; largest error {error:.1e}"
+    )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", default="A,B,C,18,34", help="comma-separated: " + ", ".join(SETS))
     parser.add_argument("--rows", default="", help="comma-separated substrings; empty = all")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--no-circuit", action="store_true")
     parser.add_argument("--dry", action="store_true", help="launches and bytes only; needs no GPU")
-    options = parser.parse_args()
-    gpu = None
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.set.split(",") if name not in SETS]
+    if unknown:
+        parser.error(f"argument --set: there is no {', '.join(unknown)}, only {', '.join(SETS)}")
+    gpu, limits = None, None
     if not options.dry:
         found = facts("cuda")
         if not found.device_works:
@@ -289,11 +290,10 @@ def main() -> int:
             )
             return 1
         gpu = Gpu()
-        wide, bandwidth = gpu.rate("wide_multiplies", 8), gpu.bandwidth()
+        limits = Limits(gpu.bandwidth(), gpu.instruction_rate())
         print(
-            f"{gpu.device.name}: copy {bandwidth / 1e12:.2f} TB/s, wide multiplies {wide / 1e12:.1f} T/s, "
-            f"additions {gpu.rate('additions', 16) / 1e12:.1f} T/s, "
-            f"double multiply-adds {gpu.rate('double_multiply_adds', 8) / 1e12:.1f} T/s"
+            f"{gpu.device.name}: copy {limits.bytes_per_second / 1e12:.2f} TB/s, "
+            f"butterflies {limits.instructions_per_second / 1e12:.1f} T instructions/s"
         )
     backend = CudaBackend(gpu.device if gpu else DryDevice())
     for name in options.set.split(","):
@@ -305,20 +305,19 @@ def main() -> int:
             plan = make()
             run = plan.runner()
             launches = backend.graph(plan.units, plan.slots).launches
-            size = least_bytes(plan)
-            line = f"  {row:32} {launches:4} launches, {size / 1e6:8.2f} MB at least"
-            if gpu:
+            size, work = least_bytes(plan.units), instructions(plan.units)
+            line = f"  {row:32} {launches:4} launches, {size / 1e6:8.2f} MB and {work / 1e6:8.1f} M instructions at least"
+            if gpu and limits:
                 replay = gpu.seconds(gpu.device, run, options.runs)
                 loose_ops = Operations(SETS[name], CudaBackend(gpu.loose))
                 loose = gpu.seconds(gpu.loose, all_rows(loose_ops)[row]().runner(), max(options.runs // 10, 5))
                 line += (
                     f"  replay {1e6 * replay:8.1f} us, waited for {1e6 * gpu.waited(run):8.1f} us, "
-                    f"one by one {1e6 * loose:8.1f} us; bandwidth {size / bandwidth / replay:5.0%}, "
-                    f"multiplies {multiplies(plan) / wide / replay:5.0%}"
+                    f"one by one {1e6 * loose:8.1f} us; {limits.shares(plan.units, replay)}"
                 )
             print(line, flush=True)
-    if gpu and not options.no_circuit:
-        circuit(gpu)
+    if gpu and limits and not options.no_circuit:
+        print(circuit(gpu, limits))
     return 0
 
 

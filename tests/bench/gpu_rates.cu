@@ -1,48 +1,27 @@
-// Instruction rates of the card, the ceilings of tests/bench/gpu.py. Each thread runs `rounds` times eight independent chains, so that latency is
-// hidden; the result is stored, so that nothing is dropped.
-#include "ren_device.cuh"
+// The instruction rate of the card, a ceiling of tests/bench/gpu.py: butterflies as the transforms make them, in registers alone. The mix of multiplies and
+// additions is theirs, so whichever unit of the card they would wait for sets the rate.
+#include "modarith.cuh"
 
-// 32 x 32 + 64 -> 64 bits: the instruction that 64-bit modular products are made of.
+// Eight words per thread, `rounds` levels of four butterflies each, reduced at each level. The result is stored, so that nothing is dropped.
 extern "C" __global__ void __launch_bounds__(256)
-wide_multiplies(u64* out, u32 rounds) {
-  u64 sum[8];
-  u32 x = threadIdx.x | 1, y = blockIdx.x | 1;
-  for (u32 k = 0; k < 8; k++) sum[k] = k + x;
+butterflies(u64* out, u64 q, u64 w, u64 quotient, u32 rounds) {
+  u64 x[8];
+  REN_UNROLL
+  for (int k = 0; k < 8; k++) x[k] = (blockIdx.x * blockDim.x + threadIdx.x + k) % q;
   for (u32 i = 0; i < rounds; i++) {
     REN_UNROLL
-    for (int k = 0; k < 8; k++) sum[k] = (u64)(u32)sum[k] * y + sum[k];
+    for (int k = 0; k < 4; k++) {
+      const u64 a = subtract_once(x[k], 2 * q), b = shoup_lazy(x[k + 4], w, quotient, q);
+      x[k] = a + b;
+      x[k + 4] = a - b + 2 * q;
+    }
+    const u64 first = x[0];  // other pairs at the next level
+    REN_UNROLL
+    for (int k = 0; k < 7; k++) x[k] = x[k + 1];
+    x[7] = first;
   }
   u64 all = 0;
   REN_UNROLL
-  for (int k = 0; k < 8; k++) all ^= sum[k];
+  for (int k = 0; k < 8; k++) all ^= x[k];
   out[blockIdx.x * blockDim.x + threadIdx.x] = all;
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-additions(u64* out, u32 rounds) {
-  u32 sum[8];
-  for (u32 k = 0; k < 8; k++) sum[k] = k + threadIdx.x;
-  for (u32 i = 0; i < rounds; i++) {
-    REN_UNROLL
-    for (int k = 0; k < 8; k++) sum[k] = (sum[k] ^ i) + sum[(k + 1) % 8];
-  }
-  u32 all = 0;
-  REN_UNROLL
-  for (int k = 0; k < 8; k++) all ^= sum[k];
-  out[blockIdx.x * blockDim.x + threadIdx.x] = all;
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-double_multiply_adds(u64* out, u32 rounds) {
-  double sum[8];
-  const double y = 1.0 + blockIdx.x * 1e-9;
-  for (u32 k = 0; k < 8; k++) sum[k] = k + threadIdx.x;
-  for (u32 i = 0; i < rounds; i++) {
-    REN_UNROLL
-    for (int k = 0; k < 8; k++) sum[k] = __fma_rn(sum[k], y, 1e-9);
-  }
-  double all = 0;
-  REN_UNROLL
-  for (int k = 0; k < 8; k++) all += sum[k];
-  out[blockIdx.x * blockDim.x + threadIdx.x] = (u64)__double_as_longlong(all);
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import importlib.util
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import test_on_a_gpu
 from emulator import MISSING
 from fake_cupy import FakeCupy
 from ren.backend.reference import ReferenceBackend
@@ -28,7 +30,7 @@ def fake(monkeypatch, tmp_path):
     monkeypatch.setattr("ren_backend_cuda.nvrtc.find", lambda major=None: "libnvrtc.so.13")
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: True if name == "cupy" else find_spec(name, *rest)
+        importlib.util, "find_spec", lambda name, *rest: SimpleNamespace(origin="cupy") if name == "cupy" else find_spec(name, *rest)
     )
     return fake
 
@@ -131,6 +133,18 @@ def test_the_first_key_switch_of_a_process_is_right(world):
             first, second = (words(ckks.encrypt(ckks.encode(v)).rotate(3)) for _ in range(2))
         expected[device] = first, second
     assert expected["cuda"] == expected["cpu"]
+
+
+def test_what_waits_for_a_card_runs(world, fake):
+    """Parts of test_on_a_gpu.py, at the smallest degree, on the path that a GPU takes."""
+    kit = test_on_a_gpu.TestOnAGpu()
+    kit.test_kernel(kit.make_backend(), ReferenceBackend(), "mod_down", 2)
+    for name in test_on_a_gpu.PLANS:
+        test_on_a_gpu.test_plans_have_the_bits_of_the_cpu(name, 6)
+
+
+def test_the_stress_test_of_a_card_runs(world, fake):
+    test_on_a_gpu.test_replays_of_many_threads_have_the_bits_of_the_cpu(threads=2, rounds=2)
 
 
 def test_results_after_freeing_and_reallocating_and_in_threads(world, fake):
