@@ -3,8 +3,8 @@
     taskset -c 1 python tests/bench/compiled.py [--params slots8192-scale40-levels7-int64] [--rounds 31]
 
 By hand: hoisted rotations, products summed before the one rescale, one relinearization, plaintexts encoded once, under `ren.jit`. Kernels: the units of the compiled plan on the
-memory of one of its calls, without arguments, results or checks; and each of them called alone, in order, with its shortest time counted. Medians, and medians
-of the ratios of each round; results are decrypted and compared. Nothing here asserts a speed.
+memory of one of its calls, without arguments, results or checks; and each of them called alone, in order, with its shortest time counted. Each time is
+divided by how much slower than at its best a reference unit beside it was. Medians, and of the ratios of each round the median and the quartiles; results are decrypted and compared. Nothing here asserts a speed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def report(calls: dict[str, Any], compiled: Any, rounds: int) -> None:
     (plan,) = compiled.plans[0].plans
     views = _views_of(plan, calls["compiled"])
     whole = plan._runner
-    calls = {**calls, "kernels, one plan": lambda: whole(views)}
+    calls = {**calls, "kernels": lambda: whole(views)}
     units = [
         (run, [(views[o.slot][0], views[o.slot][1] + o.offset) for o in ops]) for run, ops in plan.compiled_units()
     ]
@@ -107,20 +107,24 @@ def report(calls: dict[str, Any], compiled: Any, rounds: int) -> None:
     for _ in range(rounds):
         for name in order:
             calls[name]()  # each follows itself: what ran before decides what is in the caches
-            times[name].append(seconds(calls[name]))
+            before = reference.now()
+            took = seconds(calls[name])
+            times[name].append(took * 2 * reference.best / (before + reference.now()))
         order = [*order[1:], order[0]]
         shortest = [min(best, seconds(call) - reference.call) for best, call in zip(shortest, alone, strict=True)]
     print(f"{len(units)} units; a call of nothing {reference.call * 1e6:.1f} us")
-    kernels = times["kernels, one plan"]
     for name, found in times.items():
-        ratio = statistics.median(t / k for t, k in zip(found, kernels, strict=True))
-        line = f"median {1e3 * statistics.median(found):7.2f} ms  shortest {1e3 * min(found):7.2f} ms"
-        print(f"{name:20} {line}  to kernels {ratio:.3f}, shortest to shortest {min(found) / min(kernels):.3f}")
+        print(
+            f"{name:20} median {1e3 * statistics.median(found):7.2f} ms  to kernels {_ratios(found, times['kernels'])}"
+        )
     print(f"{'kernels, each alone':20} shortest, summed {1e3 * sum(shortest):7.2f} ms")
-    ratio = statistics.median(c / h for c, h in zip(times["compiled"], times["by hand"], strict=True))
-    print(
-        f"compiled to by hand: {ratio:.3f}, shortest to shortest {min(times['compiled']) / min(times['by hand']):.3f}"
-    )
+    print(f"compiled to by hand: {_ratios(times['compiled'], times['by hand'])}")
+
+
+def _ratios(found: list[float], base: list[float]) -> str:
+    """Median of the ratios of each round, and their quartiles."""
+    low, middle, high = statistics.quantiles([a / b for a, b in zip(found, base, strict=True)], n=4)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 if __name__ == "__main__":
