@@ -32,6 +32,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "scope", lambda: little)
     monkeypatch.setattr("ren.engine.calibrate._ROUNDS", 1)
     monkeypatch.setattr("ren.engine.calibrate._MOST_REPEATS", 1)
+    monkeypatch.setattr("ren.engine.stopwatch._FEWEST", 1)
+    monkeypatch.setattr("ren.engine.stopwatch._SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -194,6 +194,7 @@ def test_of_each_piece_the_shortest_time_counts(monkeypatch: pytest.MonkeyPatch)
     """Two pieces that are never undisturbed in the same round, on a clock that only they move."""
     now = [0.0]
     monkeypatch.setattr("ren.engine.stopwatch.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("ren.engine.stopwatch.Runs.of", lambda self, units: lambda: None)
     reference = Reference(ReferenceBackend(), N)
 
     def piece(times: list[float]) -> Callable[[], None]:
@@ -206,6 +207,8 @@ def test_of_each_piece_the_shortest_time_counts(monkeypatch: pytest.MonkeyPatch)
 def test_every_kernel_of_a_backend_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ren.engine.calibrate._ROUNDS", 1)
     monkeypatch.setattr("ren.engine.calibrate._MOST_REPEATS", 1)
+    monkeypatch.setattr("ren.engine.stopwatch._FEWEST", 1)
+    monkeypatch.setattr("ren.engine.stopwatch._SECONDS", 0.0)
     scope = Scope((3,), (1 << 30, 1 << 61), (20, 40), 3, 1 << 10, (256, 512, 1024, 2048))
     lines: list[str] = []
     found = calibrate(ReferenceBackend(), scope, machine="m", note="n", progress=lines.append)
