@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.fx as fx
-from ren.errors import ProgramArgumentError, ProgramInputError
+from ren.errors import ProgramArgumentError, ProgramInputError, UnsupportedOperandError
 from ren.program import Diagnostic, Program
 from ren.program.binding import bind_names
 from ren.program.layout import Layout
 from ren.program.literals import OperandRef
+from ren.program.packing import to_array
 from ren.program.types import EncryptedType
-from ren.schemes.ckks import Plaintext, PlaintextBatch
+from ren.schemes.ckks import Ciphertext, CiphertextBatch, CiphertextProduct, Plaintext, PlaintextBatch
 
 from ren_frontend_torch.inputs import Inputs, filled
 
@@ -100,6 +101,12 @@ class CaptureResult:
         )
 
     def _slots(self, value: Any) -> Any:
+        if isinstance(value, (Ciphertext, CiphertextBatch, CiphertextProduct)):
+            raise ProgramInputError(
+                f"decode takes decrypted slots, got a {type(value).__name__}",
+                subject="values",
+                hint="Decrypt first: captured.decode(engine.decrypt(result))",
+            )
         if not isinstance(value, (Plaintext, PlaintextBatch)):
             return value
         engine = self.workspace.get("engine")
@@ -117,7 +124,18 @@ class CaptureResult:
 
 
 def _tensor(value: Any) -> Any:
-    return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    try:
+        return torch.from_numpy(value.copy())
+    except TypeError as error:  # of texts, objects, dates
+        raise ProgramInputError(f"reference takes arrays of numbers: {error}", subject="reference") from None
+
+
+def _double(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Of the types beyond a double, which PyTorch does not have, the nearest double."""
+    widest = np.complex128 if array.dtype.kind == "c" else np.float64
+    return array.astype(widest) if array.dtype.itemsize > np.dtype(widest).itemsize else array
 
 
 def _decode_structure(structure: Any, values: Any, decoded: Callable[[Any, int], Any], path: str) -> Any:
@@ -143,7 +161,19 @@ def _decoded(values: Any, type_: Any) -> Any:
         raise ProgramInputError(
             "the shape of this result is unknown: it comes from a call that was kept", subject="values"
         )
-    slots = torch.as_tensor(values)
+    try:
+        array = to_array(values)
+    except UnsupportedOperandError as error:
+        raise ProgramInputError(
+            f"decode takes the decrypted slots of a result, got a {type(values).__name__}: {error}",
+            subject="values",
+            hint="Decrypt first: captured.decode(engine.decrypt(result))",
+        ) from None
+    slots = (
+        values
+        if isinstance(values, torch.Tensor) and values.layout is torch.strided
+        else torch.as_tensor(_double(array))
+    )
     if layout.shape is None:
         return slots
     count = math.prod(layout.shape)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from ren.errors import InputSpecError, InputSpecTypeError, TraceError
+from ren.errors import InputSpecError, InputSpecTypeError, TraceError, UnsupportedOperandError
 from ren.program import InputSpec
 from ren.program.literals import LiteralError, encode
 
@@ -88,7 +88,7 @@ class Inputs:
 
 
 def declared(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Inputs:
-    """Check roles against the signature. Raises TypeError for what is not callable, InputSpecError for missing and unknown names together, InputSpecTypeError for
+    """Check roles against the signature. Raises UnsupportedOperandError for what is not callable, InputSpecError for missing and unknown names together, InputSpecTypeError for
     roles that are none, TraceError for compiled functions."""
     signature = _signature(function)
     if not isinstance(inputs, Mapping):
@@ -137,7 +137,7 @@ def declared(function: Callable[..., Any], inputs: Mapping[str, Any]) -> Inputs:
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     if not callable(function):
-        raise TypeError(f"jit.trace takes a callable, got {type(function).__name__}")
+        raise UnsupportedOperandError(f"jit.trace takes a callable, got {type(function).__name__}", subject="function")
     compiled = isinstance(function, (torch.jit.ScriptFunction, torch.jit.ScriptModule)) or hasattr(
         function, "_torchdynamo_orig_callable"
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from ren.errors import InPlaceError
+from ren.program.packing import to_array
 
 PREFIX = "capture/tensor/"
 
@@ -33,12 +34,13 @@ class Materials:
         self.all: list[Material] = []
 
     def capture(self, value: Any, hint: str | None) -> tuple[Material, bool]:
-        """The material of a tensor or array, and whether it is new."""
+        """The material of a tensor or array, and whether it is new. Raises UnsupportedOperandError for one that holds no numbers."""
         found = self._latest.get(id(value))
         if found is not None and self._is_current(found):
             return found, False
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(np.array(value))
         name = self._known.get(id(value)) or hint or str(len(self.all))
+        to_array(tensor)  # raises
         made = Material(self._symbol(name), value, tensor.detach().clone())
         self._latest[id(value)] = made
         if isinstance(value, torch.Tensor):

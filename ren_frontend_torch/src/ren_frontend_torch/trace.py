@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from ren.errors import InPlaceError, TraceError, TraceRandomnessError, TrainingModeError
+from ren.errors import (
+    InPlaceError,
+    OptionError,
+    TraceError,
+    TraceRandomnessError,
+    TrainingModeError,
+    UnsupportedOperandError,
+)
 from ren.program import InputSpec, Program, entry, location
 from ren.program.arguments import argument_type
 from ren.program.edit import gc_paused
@@ -53,9 +60,11 @@ def trace(
     space = as_workspace(workspace)
     materials = space.get("materials", {})
     if not isinstance(materials, MutableMapping):
-        raise TypeError(f"workspace['materials'] must be a mapping, got {type(materials).__name__}")
+        raise UnsupportedOperandError(
+            f"workspace['materials'] must be a mapping, got {type(materials).__name__}", subject="materials"
+        )
     if isinstance(max_ops, bool) or not isinstance(max_ops, int) or max_ops < 1:
-        raise ValueError(f"max_ops must be a positive int, got {max_ops!r}")
+        raise OptionError(f"max_ops must be a positive int, got {max_ops!r}", subject="max_ops")
     roles = declared(function, inputs)
     _check_training(function)
     with gc_paused():

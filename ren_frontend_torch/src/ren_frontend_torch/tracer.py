@@ -18,6 +18,7 @@ from ren.errors import (
     TraceLimitError,
     TraceRandomnessError,
     TrainingModeError,
+    UnsupportedOperandError,
 )
 from ren.program import location
 from ren.program.diagnostics import Diagnostic
@@ -404,7 +405,21 @@ class Tracer(Known):
     def _capture(self, x: Any) -> Any:
         self.work.check_written(x)
         name = variable_of(x)
-        return self._materials.capture(x, name)[0]
+        try:
+            return self._materials.capture(x, name)[0]
+        except UnsupportedOperandError as error:
+            file, line = user_source()
+            subject = "a captured tensor" if name is None else f"the captured tensor {name!r}"
+            raise self.refusal(
+                TraceError(
+                    f"{subject} holds nothing to compute with: {error}",
+                    subject=name,
+                    hint="Capture a plain tensor: load weights onto a device first, dequantize(), take nested ones apart",
+                    file=file,
+                    line=line,
+                    variable=name,
+                )
+            ) from None
 
     def _material_node(self, x: Any) -> fx.Node:
         symbol = self._capture(x).symbol

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ren.errors import PassError, ProgramCostError, ProgramNotReadyError
+from ren.errors import OptionError, PassError, ProgramCostError, ProgramNotReadyError
 from ren.program import Diagnostic, PassResult, PassStats, Program, Workspace
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class SvgGraphVisualizationPass:
     output_path: ends in .svg; its folder is made. overwrite: without it an existing file is an error. rank_direction: "TB" or "LR", where
     inputs are at the top or on the left. The file is written whole or not at all. Counters: matched counts the operations drawn.
 
-    Raises ValueError for a path that does not end in .svg and an unknown direction; running raises PassError for an existing file.
+    Raises OptionError (a ValueError) for a path that does not end in .svg and an unknown direction; running raises PassError for an existing file.
     """
 
     output_path: str | os.PathLike[str] = "program.svg"
@@ -65,9 +65,14 @@ class SvgGraphVisualizationPass:
 
     def __post_init__(self) -> None:
         if Path(self.output_path).suffix != ".svg":
-            raise ValueError(f"output_path must end in .svg, got {os.fspath(self.output_path)!r}")
+            raise OptionError(
+                f"output_path must end in .svg, got {os.fspath(self.output_path)!r}", subject="output_path"
+            )
         if self.rank_direction not in DIRECTIONS:
-            raise ValueError(f"rank_direction must be one of {', '.join(DIRECTIONS)}, got {self.rank_direction!r}")
+            raise OptionError(
+                f"rank_direction must be one of {', '.join(DIRECTIONS)}, got {self.rank_direction!r}",
+                subject="rank_direction",
+            )
 
     def run(self, program: Program, workspace: MutableMapping[Any, Any]) -> PassResult:
         path = Path(self.output_path)

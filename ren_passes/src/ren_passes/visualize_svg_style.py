@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ren.errors import OptionError
 from ren.program.edit import operation_name
 from xdsl.ir import Attribute, Operation
 
@@ -69,7 +70,7 @@ class SvgGraphTheme:
 
     def __post_init__(self) -> None:
         if not self.palette:
-            raise ValueError("a theme needs at least one colour in its palette")
+            raise OptionError("a theme needs at least one colour in its palette", subject="palette")
 
     def fill(self, op: Operation) -> str:
         key = self.classify(op)
@@ -91,7 +92,7 @@ class SvgGraphPresentation:
     and `format_attribute_value(name, attribute)` inside the attributes section, `operation_sections(op, sections)` the whole record (a list
     of lines), `operation_tooltip(op)` the text shown under the pointer.
 
-    Raises ValueError for a field that does not exist.
+    Raises OptionError (a ValueError) for a field that does not exist.
     """
 
     fields: Collection[str] | None = None
@@ -105,12 +106,15 @@ class SvgGraphPresentation:
 
     def __post_init__(self) -> None:
         if isinstance(self.fields, str) or isinstance(self.attribute_names, str):
-            raise ValueError("fields and attribute_names are collections of names, got a string")
+            raise OptionError("fields and attribute_names are collections of names, got a string", subject="fields")
         unknown = sorted(set(self.fields or ()) - set(FIELDS))
         if unknown:
-            raise ValueError(f"no field is called {unknown[0]!r}; fields: {', '.join(FIELDS)}")
+            raise OptionError(f"no field is called {unknown[0]!r}; fields: {', '.join(FIELDS)}", subject="fields")
         if isinstance(self.attribute_preview_chars, bool) or self.attribute_preview_chars < 1:
-            raise ValueError(f"attribute_preview_chars must be at least 1, got {self.attribute_preview_chars!r}")
+            raise OptionError(
+                f"attribute_preview_chars must be at least 1, got {self.attribute_preview_chars!r}",
+                subject="attribute_preview_chars",
+            )
 
     @property
     def shown(self) -> frozenset[str]:

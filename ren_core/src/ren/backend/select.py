@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from ren import config
 from ren.backend.capability import ALWAYS, DeviceFacts
 from ren.backend.protocol import Backend
-from ren.errors import BackendUnavailableError, MissingPluginError, PluginConflictError, PluginError
+from ren.errors import (
+    BackendUnavailableError,
+    MissingPluginError,
+    PluginConflictError,
+    PluginError,
+    UnsupportedOperandError,
+)
 from ren.plugin.manager import PluginManager, manager
 from ren.plugin.registry import Entry, Kind, resolve
 from ren.plugin.report import State
@@ -65,7 +71,7 @@ def get_backend(device: str | None = None) -> Backend:
     Raises BackendUnavailableError that lists what exists, in which state, and what to install.
     """
     if device is not None and not isinstance(device, str):
-        raise TypeError(f"device must be a str or None, got {device!r}")
+        raise UnsupportedOperandError(f"device must be a str or None, got {device!r}")
     name = device if device is not None else default_device()
     made = _state().backends.get(name)
     return (

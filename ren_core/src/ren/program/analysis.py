@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, Operation
 
-from ren.errors import EntryError
+from ren.errors import EntryError, UnsupportedOperandError
 from ren.program import _xdsl
 from ren.program.dialect import contract_problem
 from ren.program.flow import Flow, flow_of
@@ -58,7 +58,7 @@ def analysis_of(
 ) -> Analysis:
     """The analysis of an entry for given parameters, argument types, and largest absolute elements of materials."""
     if not isinstance(program, Program):
-        raise TypeError(f"expected a Program, got {type(program).__name__}")
+        raise UnsupportedOperandError(f"expected a Program, got {type(program).__name__}", subject="program")
     picture = _picture(program)
     passed = None if arguments is None else tuple(sorted(arguments.items(), key=lambda item: item[0]))
     key = entry, params, passed, tuple(sorted((publics or {}).items()))

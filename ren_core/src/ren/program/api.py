@@ -6,6 +6,7 @@ import os
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from ren.errors import UnsupportedOperandError
 from ren.program.program import Program
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def run(
 ) -> Any:
     """`program.run(...)`."""
     if not isinstance(program, Program):
-        raise TypeError(f"run takes a Program, got {type(program).__name__}")
+        raise UnsupportedOperandError(f"run takes a Program, got {type(program).__name__}", subject="program")
     return program.run(*args, workspace=workspace, entry=entry, **kwargs)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Attribute, Block
 
-from ren.errors import ProgramArgumentError, ProgramInputError
+from ren.errors import EncodingError, ProgramArgumentError, ProgramInputError
 from ren.program.chain import canonical, number_of, symbolic
 from ren.program.entry import Signature
 from ren.program.layout import FULL, Layout, LayoutError
@@ -102,7 +102,12 @@ def check_message(name: str, value: Any, declared: tuple[int, ...] | None) -> No
     """Raise ProgramInputError unless public data has the declared shape."""
     if declared is None:
         return
-    shape = tuple(getattr(value, "shape", None) or np.shape(value))
+    try:
+        shape = tuple(getattr(value, "shape", None) or np.shape(value))
+    except (RuntimeError, ValueError) as error:  # ragged, nested
+        raise ProgramInputError(
+            f"input {name} has no shape, shape {declared} is declared: {error}", subject=name
+        ) from None
     if shape != declared:
         raise ProgramInputError(
             f"input {name} has shape {shape}, shape {declared} is declared",
@@ -219,8 +224,8 @@ def _actual_type(value: Any, state: EncryptedState, engine: PublicEngine) -> Att
     return EncryptedType(replace(state, level=one.level, scale=scale, parts=2))
 
 
-def encrypt_online(value: Any, state: EncryptedState, engine: PublicEngine, public_key: Any) -> Any:
-    """An array under encryption, packed in the declared layout, at the declared level and scale."""
+def encrypt_online(name: str, value: Any, state: EncryptedState, engine: PublicEngine, public_key: Any) -> Any:
+    """An array under encryption, packed in the declared layout, at the declared level and scale. Raises EncodingError that names the argument."""
     from ren.schemes.ckks.messages import encode, encrypt
 
     level = 0 if state.level is None else state.level
@@ -228,6 +233,9 @@ def encrypt_online(value: Any, state: EncryptedState, engine: PublicEngine, publ
     batch, rows, frame = logical_vector(value, FULL if state.layout is None else state.layout, engine.num_slots)
     items = []
     for row in rows:
-        plain = encode(engine, row, state.bound, level, scale, frame)
+        try:
+            plain = encode(engine, row, state.bound, level, scale, frame)
+        except EncodingError as error:
+            raise EncodingError(f"input {name}: {error.message}", subject=name, hint=error.hint) from error
         items.append(_with_bound(encrypt(engine, plain, public_key), state, engine))
     return Many(batch, tuple(items)) if batch else items[0]

@@ -92,9 +92,9 @@ class Call:
         values, flat = self.values, self._flat
         if self.arrays:
             values, flat = list(values), Flat()
-            for i, state in self._roles.encrypted:
+            for (i, state), (_, name) in zip(self._roles.encrypted, self._roles.names, strict=True):
                 if type(values[i]) not in _ENCRYPTED:
-                    values[i] = public_value(encrypt_online(values[i], state, engine, public_key))
+                    values[i] = public_value(encrypt_online(name, values[i], state, engine, public_key))
                 flat.add(values[i])
         bounds: list[float] = []
         for i, state in self._roles.encrypted:

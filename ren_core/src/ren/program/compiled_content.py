@@ -90,9 +90,16 @@ def _tensor(cls: Any, value: Any) -> Content:
     except (TypeError, RuntimeError):
         return never
     device, dtype = value.device, value.dtype
-    return lambda other: (
-        type(other) is cls and other.device == device and other.dtype == dtype and inner(_numbers(other))
-    )
+
+    def same(other: Any) -> bool:
+        if type(other) is not cls or other.device != device or other.dtype != dtype:
+            return False
+        try:
+            return inner(_numbers(other))
+        except (TypeError, RuntimeError):  # of another kind by now: nested, without data
+            return False
+
+    return same
 
 
 def _numbers(value: Any) -> NDArray[Any]:

@@ -128,7 +128,7 @@ class _Walk:
         if is_array:
             assert isinstance(argument.type, EncryptedType)
             clear = self._logical(value, argument.type.data)
-            value = encrypt_online(value, argument.type.data, self.engine, self.machine.workspace["public_key"])
+            value = encrypt_online(name, value, argument.type.data, self.engine, self.machine.workspace["public_key"])
         self.values[argument] = value = batched(value)
         found = self._read(value)
         clear = found if clear is None else clear

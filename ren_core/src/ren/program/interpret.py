@@ -163,7 +163,8 @@ def execute(block: Block, bound: Bound, machine: Machine, signature: entries.Sig
         value = bound.values[i]
         if i in bound.to_encrypt:
             assert isinstance(argument.type, EncryptedType)
-            value = encrypt_online(value, argument.type.data, machine.engine, machine.workspace["public_key"])
+            name = argument.name_hint or f"arg{i}"
+            value = encrypt_online(name, value, argument.type.data, machine.engine, machine.workspace["public_key"])
         values[argument] = batched(value) if isinstance(argument.type, PlaintextType) else value
     remaining = _use_counts(block)
     machine.fused = fused_relinearizations(block)

@@ -8,24 +8,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ren.errors import UnsupportedOperandError
 from ren.program.layout import Layout, LayoutError, packed, packed_for
 
 
 def to_array(value: Any) -> NDArray[Any]:
     """A NumPy array of numbers from arrays, tensors, numbers and sequences, without changing the input.
 
-    Raises TypeError for what is not numeric.
+    Raises UnsupportedOperandError (a TypeError) for what holds no numbers, or none that NumPy can see: tensors without data, quantised and nested ones.
     """
+    try:
+        array = _array(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        kind = _kind(value)
+        why = str(error) if kind is None else f"it is {kind}"
+        raise UnsupportedOperandError(
+            f"public data must be numbers, got {type(value).__name__}: {why}", subject="data"
+        ) from None
+    if array.dtype.kind not in "biufc":
+        what = f"{type(value).__name__} of dtype {array.dtype}"
+        raise UnsupportedOperandError(f"public data must be numbers, got {what}", subject="data")
+    return array
+
+
+def _kind(tensor: Any) -> str | None:
+    """What is special about a tensor that has no plain array; PyTorch's own errors say other things."""
+    return next((k for k in ("meta", "quantized", "nested") if getattr(tensor, f"is_{k}", False) is True), None)
+
+
+def _array(value: Any) -> NDArray[Any]:
     if hasattr(value, "detach"):
         # A tensor: off its device, without its gradient, conjugation and negation carried out.
         value = value.detach().cpu()
         if hasattr(value, "resolve_conj"):
             value = value.resolve_conj().resolve_neg()
         value = _in_numpy(value)
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"public data must be numbers, got {type(value).__name__} of dtype {array.dtype}")
-    return array
+    return np.asarray(value)
 
 
 def _in_numpy(tensor: Any) -> Any:

@@ -21,6 +21,7 @@ from ren.errors import (
     ProgramNotReadyError,
     ProgramVerifyError,
     RenError,
+    UnsupportedOperandError,
 )
 from ren.plugin.manager import manager
 from ren.plugin.ordering import PassPlace, Stage, order_passes
@@ -179,7 +180,9 @@ class PassPipeline:
         something else, or leaves a program that does not verify.
         """
         if not isinstance(program, Program):
-            raise TypeError(f"a pipeline runs over a Program, got {type(program).__name__}")
+            raise UnsupportedOperandError(
+                f"a pipeline runs over a Program, got {type(program).__name__}", subject="program"
+            )
         space = as_workspace(workspace)
         with _xdsl.gc_paused():
             current = program.clone()

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region
 
-from ren.errors import ProgramParseError, ProgramVerifyError
+from ren.errors import ProgramParseError, ProgramVerifyError, UnsupportedOperandError
 from ren.program import _xdsl, entry
 from ren.program.dialect import at, encode_attributes
 from ren.program.limits import DEFAULT_LIMITS, Limits, line_column
@@ -55,7 +55,9 @@ class Program:
     def __init__(self, module: ModuleOp) -> None:
         """Raises ProgramVerifyError unless the module verifies, TypeError for anything that is no module."""
         if not isinstance(module, ModuleOp):
-            raise TypeError(f"a Program wraps an xDSL ModuleOp, got {type(module).__name__}")
+            raise UnsupportedOperandError(
+                f"a Program wraps an xDSL ModuleOp, got {type(module).__name__}", subject="module"
+            )
         with _xdsl.gc_paused():
             verify_module(module)
         self.module = module
@@ -100,7 +102,7 @@ class Program:
     def parse(cls, text: str, *, source_name: str = "<unknown>", limits: Limits = DEFAULT_LIMITS) -> Program:
         """Read program text. Evaluates nothing, imports nothing. Raises ProgramParseError with line and column."""
         if not isinstance(text, str):
-            raise TypeError(f"program text is a str, got {type(text).__name__}")
+            raise UnsupportedOperandError(f"program text is a str, got {type(text).__name__}", subject="text")
         from ren.program.extensions import extra_dialects
 
         return cls._trusted(parse_module(text, source_name, extra_dialects(), limits))

@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ren.errors import EntryError
+from ren.errors import EntryError, UnsupportedOperandError
 from ren.program import _xdsl
 from ren.program._xdsl import operation_name
 from ren.program.dialect import row_of
@@ -149,7 +149,7 @@ def canonical_step(step: int, type_: Attribute | None, slots: int | None) -> int
 def analyze_requirements(program: Program, *, entry: str = "main") -> ProgramRequirements:
     """See the module. Raises TypeError for anything but a Program."""
     if not isinstance(program, Program):
-        raise TypeError(f"expected a Program, got {type(program).__name__}")
+        raise UnsupportedOperandError(f"expected a Program, got {type(program).__name__}", subject="program")
     operations = entry_operations(program, entry)
     found: dict[str, dict[str, None]] = {
         k: {} for k in ("unknown", "ren.material.ref", "ren.resource.ref", "torch.call", "malformed")
@@ -199,8 +199,12 @@ def analyze_evaluation_key_requirements(
     engine: a CKKS engine or its parameters, which make steps canonical and give bytes.
     """
     if not isinstance(program, Program):
-        raise TypeError(f"expected a Program, got {type(program).__name__}")
+        raise UnsupportedOperandError(f"expected a Program, got {type(program).__name__}", subject="program")
     params = getattr(engine, "params", engine)
+    if params is not None and not hasattr(params, "slot_count"):
+        raise UnsupportedOperandError(
+            f"engine is a CKKS engine or its parameters, got {type(engine).__name__}", subject="engine"
+        )
     slots: int | None = None if params is None else params.slot_count
     steps: set[int] = set()
     spans: set[int] = set()

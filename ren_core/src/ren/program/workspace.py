@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from ren.errors import SecretExportError
+from ren.errors import SecretExportError, UnsupportedOperandError
 
 #: Reserved keys and what belongs under them. Any other key is the caller's own.
 RESERVED: dict[str, str] = {
@@ -70,9 +70,12 @@ def _exported(workspace: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def as_workspace(workspace: Any) -> MutableMapping[Any, Any]:
-    """The given mapping itself, or a new Workspace for None. Raises TypeError for other types."""
+    """The given mapping itself, or a new Workspace for None. Raises UnsupportedOperandError (a TypeError) for other types."""
     if workspace is None:
         return Workspace()
     if not isinstance(workspace, MutableMapping):
-        raise TypeError(f"workspace must be a Workspace or another MutableMapping, got {type(workspace).__name__}")
+        raise UnsupportedOperandError(
+            f"workspace must be a Workspace or another MutableMapping, got {type(workspace).__name__}",
+            subject="workspace",
+        )
     return workspace

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ren.errors import EncodingError
+from ren.errors import EncodingError, UnsupportedOperandError
 
 #: A complex modulus is itself rounded: exp(i t) may come out as 1 + 2^-52. Relative slack for complex values only.
 _MODULUS_SLACK = 1 + 2.0**-50
@@ -25,7 +25,7 @@ def as_message(values: Any, *, slots: int, msg_bound: float | None = None) -> Me
     supports `__array__` (a tensor that records gradients is detached). Integers beyond 2^53 are rounded to the nearest double.
 
     Raises EncodingError (a ValueError) naming the first index and the value for NaN, infinity, or modulus above `msg_bound`; for empty input, more than
-    `slots` elements, or more than one dimension, naming the lengths. Raises TypeError for strings, generators, sets, scalars and non-numeric elements.
+    `slots` elements, or more than one dimension, naming the lengths. Raises UnsupportedOperandError (a TypeError) for strings, generators, sets, scalars and non-numeric elements.
     """
     return checked_message(values, slots=slots, msg_bound=msg_bound)[0]
 
@@ -92,7 +92,7 @@ def _to_array(values: Any) -> Message:
         values = _from_objects(values)
         kind = values.dtype.kind
     if kind not in "biufc":
-        raise TypeError(f"a message holds real or complex numbers, got elements of type {values.dtype}")
+        raise UnsupportedOperandError(f"a message holds real or complex numbers, got elements of type {values.dtype}")
     # Values beyond the range of a double become infinite and are reported with their index by the caller.
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(values, dtype=np.complex128 if kind == "c" else np.float64).reshape(values.shape)
@@ -100,7 +100,7 @@ def _to_array(values: Any) -> Message:
 
 def _foreign_to_array(values: Any) -> NDArray[Any]:
     if isinstance(values, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"a message is a sequence of numbers, got {type(values).__name__}")
+        raise UnsupportedOperandError(f"a message is a sequence of numbers, got {type(values).__name__}")
     if hasattr(values, "__array__") and hasattr(values, "detach"):
         values = values.detach()
         for step in ("resolve_conj", "resolve_neg", "cpu"):
@@ -118,7 +118,9 @@ def _foreign_to_array(values: Any) -> NDArray[Any]:
         or not hasattr(values, "__getitem__")
     ):
         hint = "pass list(values)" if hasattr(values, "__iter__") else "a single number is written Plaintext.const(x)"
-        raise TypeError(f"a message is a list, range, array or tensor of numbers, got {type(values).__name__}; {hint}")
+        raise UnsupportedOperandError(
+            f"a message is a list, range, array or tensor of numbers, got {type(values).__name__}; {hint}"
+        )
     if isinstance(values, range):
         return np.arange(values.start, values.stop, values.step, dtype=np.float64)[: len(values)]
     try:
@@ -132,7 +134,7 @@ def _from_objects(values: NDArray[Any]) -> NDArray[Any]:
     converted: list[float | complex] = []
     for i, v in enumerate(values.reshape(-1)):
         if isinstance(v, (str, bytes)) or not (hasattr(v, "__float__") or hasattr(v, "__complex__")):
-            raise TypeError(f"values[{i}] is not a number: {type(v).__name__}")
+            raise UnsupportedOperandError(f"values[{i}] is not a number: {type(v).__name__}")
         try:
             converted.append(float(v) if hasattr(v, "__float__") else complex(v))
         except OverflowError:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ren.errors import ParameterError
+from ren.errors import ParameterError, UnsupportedOperandError
 from ren.schemes.ckks import prime_chain
 from ren.schemes.ckks.message import integer
 from ren.schemes.ckks.noise import chain_of_products
@@ -84,7 +84,7 @@ def _remedy(n: int, levels: int, scale_bits: int, largest: int) -> str:
 def preset(name: str) -> CKKSParams:
     """See `CKKSParams.preset`."""
     if not isinstance(name, str):
-        raise TypeError(f"a preset is named by a string, got {type(name).__name__}; forms: {_FORMS}")
+        raise UnsupportedOperandError(f"a preset is named by a string, got {type(name).__name__}; forms: {_FORMS}")
     if name == "default":
         return CKKSParams.default()
     if name in ("python-test", "python_test"):

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache, total_ordering
 from typing import Any
 
-from ren.errors import ParameterError
+from ren.errors import ParameterError, UnsupportedOperandError
 from ren.numtheory.factor import factor
 from ren.numtheory.primes import is_prime
 
@@ -272,7 +272,7 @@ def _number(value: Any) -> int | float:
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     if kind == "f" and getattr(value, "ndim", None) == 0:
         return float(value)
-    raise TypeError(f"a scale is a Scale, an int or a float, got {type(value).__name__}")
+    raise UnsupportedOperandError(f"a scale is a Scale, an int or a float, got {type(value).__name__}")
 
 
 def _fill(scale: Scale, terms: tuple[tuple[int, int], ...]) -> None:
