@@ -145,8 +145,8 @@ def test_warmup_compiles_no_kernel_that_the_target_lacks_instructions_for() -> N
     environment = os.environ | {"REN_CPU_FEATURES": "scalar"}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     asked = set(run.stdout.split())
-    assert {"automorphism.automorphism_ntt", "sampling.sample_gaussian_scan"} <= asked
-    assert not {"automorphism.automorphism_ntt_blocks", "sampling.sample_gaussian_tree"} & asked
+    assert {"automorphism.automorphism_ntt", "sampling.draw_gaussian_scan"} <= asked
+    assert not {"automorphism.automorphism_ntt_blocks", "sampling.draw_gaussian_tree"} & asked
 
 
 def test_the_plugin_module_is_light() -> None:

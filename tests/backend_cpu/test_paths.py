@@ -14,7 +14,18 @@ from ren_backend_cpu import features
 
 HERE = Path(__file__).parent
 KERNEL_TESTS = (
-    *("ntt", "elementwise", "automorphism", "mod_down", "basis_extend", "key_switch", "sampling", "host_float", "embedding"),
+    *(
+        "ntt",
+        "elementwise",
+        "automorphism",
+        "mod_down",
+        "basis_extend",
+        "key_switch",
+        "sampling",
+        "host_float",
+        "embedding",
+        "fuse",
+    ),
 )
 CONFORMANCE = HERE.parent / "conformance" / "test_cpu.py"
 

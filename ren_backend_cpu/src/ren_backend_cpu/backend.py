@@ -15,6 +15,7 @@ from ren.errors import BackendUnavailableError, KernelOperandError
 
 from ren_backend_cpu import cache, features, lower
 from ren_backend_cpu.driver import Runner, run_alone
+from ren_backend_cpu.fuse import fuse
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.memory import CpuMemory
 
@@ -69,7 +70,7 @@ class CpuBackend:
         return run_alone(unit)
 
     def graph(self, units: Sequence[ExecUnit], slots: Sequence[Slot]) -> GraphRunner:
-        return Runner(units, [s.words for s in slots])
+        return Runner(fuse(units, slots), [s.words for s in slots])
 
     def synchronize(self) -> None:
         return None

@@ -6,12 +6,14 @@ from ren.engine.exec_unit import ExecUnit
 from ren.errors import KernelUnsupportedError
 
 from ren_backend_cpu import (
+    fuse,
     lower_automorphism,
     lower_conversion,
     lower_elementwise,
     lower_float,
     lower_key_switch,
     lower_mod_down,
+    lower_remainder,
     lower_sampling,
     lower_transform,
 )
@@ -34,9 +36,16 @@ LOWERINGS: dict[str, Lowering] = {
     "lift": lower_float.LIFT,
 }
 
+#: Kernels of units that `fuse` makes.
+FUSED: dict[str, Lowering] = {
+    fuse.FROM_FLOAT_NTT: lower_float.FROM_FLOAT_NTT,
+    fuse.SAMPLE_NTT: lower_sampling.SAMPLE_NTT,
+    fuse.REMAINDER_NTT: lower_remainder.REMAINDER_NTT,
+}
+
 
 def _lowering(unit: ExecUnit) -> Lowering:
-    found = LOWERINGS.get(unit.kernel)
+    found = LOWERINGS.get(unit.kernel) or FUSED.get(unit.kernel)
     if found is None:
         raise KernelUnsupportedError(
             f"backend 'cpu' has no kernel {unit.kernel!r}", subject=unit.kernel, hint=f"It has {', '.join(LOWERINGS)}"

@@ -13,15 +13,21 @@ from ren_backend_cpu.lowering import Lowering
 from ren_backend_cpu.tables import ring_table
 
 
-def lower_from_float(unit: ExecUnit) -> Lowered:
+def scratch_from_float(unit: ExecUnit) -> int:
+    """A cache line, for the exponent of the largest coefficient."""
+    return 8
+
+
+def lower_from_float(unit: ExecUnit, *, transformed: bool = False) -> Lowered:
+    """transformed: the result is in the NTT domain."""
     parameters(unit, 0)
     n, moduli = unit.ring.n, unit.ring.moduli
-    check_operands(unit, (n + 1,), (len(moduli) * n,))
+    check_operands(unit, (n + 1,), (len(moduli) * n,), scratch_from_float(unit))
     ring = ring_table(unit.ring)
     steps = [(1 << kernels.PIECE) % q for q in moduli]
     constants = np.array([[c, (c << 64) // q] for c, q in zip(steps, moduli, strict=True)], np.uint64)
-    row = (unit.inputs[0], unit.outputs[0], ring.address, constants, len(moduli), n)
-    return Lowered(kernels.from_float, row, (ring,))
+    row = (unit.inputs[0], unit.scratch[0], unit.outputs[0], ring.address, constants, int(transformed), n)
+    return Lowered(kernels.from_float, row, (ring,), len(moduli), before=((kernels.float_exponent, 1),))
 
 
 def lower_lift(unit: ExecUnit) -> Lowered:
@@ -46,5 +52,7 @@ def lower_lift(unit: ExecUnit) -> Lowered:
     return Lowered(kernels.lift_vector if fast else kernels.lift, row, (ring,))
 
 
-FROM_FLOAT = Lowering(lower_from_float)
+FROM_FLOAT = Lowering(lower_from_float, scratch_from_float)
+#: The residues of doubles and the transform of all limbs.
+FROM_FLOAT_NTT = Lowering(lambda unit: lower_from_float(unit, transformed=True), scratch_from_float)
 LIFT = Lowering(lower_lift)

@@ -1,4 +1,4 @@
-"""Lowering of `sample` (`ren.numtheory.sampling`)."""
+"""Lowering of `sample` (`ren.numtheory.sampling`), and of a sample with its transform (`fuse`)."""
 
 from __future__ import annotations
 
@@ -22,39 +22,59 @@ from ren_backend_cpu.tables import ring_table
 
 
 def scratch_sample(unit: ExecUnit) -> int:
-    """Key stream groups for a redraw (or for rows shorter than one), and the positions and signs of a sparse draw."""
+    """Uniform: key stream groups for a redraw (or for rows shorter than one). Else the small integers, in whole groups, and for a sparse draw a group, positions and signs."""
     distribution, argument, _ = unit.params
     if distribution == UNIFORM:
         return 2 * GROUP_WORDS
-    return GROUP_WORDS + (2 * argument if distribution == SPARSE_TERNARY else 0)
+    return _small_words(unit) + (GROUP_WORDS + 2 * argument if distribution == SPARSE_TERNARY else 0)
 
 
-def lower_sample(unit: ExecUnit) -> Lowered:
-    """Raises InvalidSampleError for undefined parameters."""
+def _small_words(unit: ExecUnit) -> int:
+    return max(unit.ring.n, GROUP_WORDS)
+
+
+def lower_sample(unit: ExecUnit, *, transformed: bool = False) -> Lowered:
+    """Raises InvalidSampleError for undefined parameters. transformed: of small integers, the result is in the NTT domain."""
     distribution, argument, stream = parameters(unit, 3)
     n, moduli = unit.ring.n, unit.ring.moduli
     limbs = len(moduli)
     check_sample(distribution, argument, stream, n, limbs)
     check_operands(unit, (4,), (limbs * n,), scratch_sample(unit))
-    operands = unit.inputs[0], unit.outputs[0], unit.scratch[0]
+    seed, out, scratch = unit.inputs[0], unit.outputs[0], unit.scratch[0]
+    ring = ring_table(unit.ring)
+    keys = sampling.key_words.address
     if distribution == UNIFORM:
-        ring = ring_table(unit.ring)
         fast = n >= GROUP_WORDS and sampling.VECTOR_UNIFORM
         kernel = sampling.sample_uniform_vector if fast else sampling.sample_uniform
-        uniform = (*operands[:2], ring.address, n, stream)
-        return Lowered(kernel, uniform, (ring,), limbs, part(operands[2], 0, 2 * GROUP_WORDS))
+        uniform = (seed, out, ring.address, n, stream, keys)
+        return Lowered(kernel, uniform, (ring,), limbs, part(scratch, 0, 2 * GROUP_WORDS))
+    words = _small_words(unit)
+    table: NDArray[np.uint64] | int = 0
+    bound, count = 1, 0
     if distribution == GAUSSIAN:
         thresholds = gaussian_thresholds(argument)
-        row = (*operands, residue_limits(moduli, len(thresholds)), limbs, n, stream)
-        if sampling.sample_gaussian_tree.compiles and len(thresholds) <= sampling.TREE_THRESHOLDS:
-            return Lowered(
-                sampling.sample_gaussian_tree, (*row, np.array(sampling.gaussian_tree(thresholds), np.uint64))
-            )
-        return Lowered(sampling.sample_gaussian_scan, (*row, np.array(thresholds, np.uint64), len(thresholds)))
-    row = (*operands, residue_limits(moduli, 1), limbs, n, stream)
-    if distribution == TERNARY:
-        return Lowered(sampling.sample_ternary, row)
-    return Lowered(sampling.sample_sparse_ternary, (*row, argument))
+        bound = count = len(thresholds)
+        if sampling.draw_gaussian_tree.compiles and count <= sampling.TREE_THRESHOLDS:
+            draw, table = sampling.draw_gaussian_tree, np.array(sampling.gaussian_tree(thresholds), np.uint64)
+        else:
+            draw, table = sampling.draw_gaussian_scan, np.array(thresholds, np.uint64)
+    elif distribution == TERNARY:
+        draw = sampling.draw_ternary
+    else:
+        draw, count = sampling.draw_sparse_ternary, argument
+    row = (
+        *(seed, out, scratch, part(scratch, words, scratch.words - words), residue_limits(moduli, bound)),
+        *(ring.address, int(transformed), n, stream, keys, table, count),
+    )
+    return Lowered(sampling.small_rows, row, (ring,), limbs, before=((draw, 1),))
+
+
+def largest(unit: ExecUnit) -> int | None:
+    """The largest absolute value of the integers that a `sample` draws; None for a uniform draw."""
+    distribution, argument, _ = unit.params
+    if distribution == UNIFORM:
+        return None
+    return len(gaussian_thresholds(argument)) if distribution == GAUSSIAN else 1
 
 
 def residue_limits(moduli: tuple[int, ...], bound: int) -> NDArray[np.int64]:
@@ -67,3 +87,5 @@ def residue_limits(moduli: tuple[int, ...], bound: int) -> NDArray[np.int64]:
 
 
 SAMPLE = Lowering(lower_sample, scratch_sample)
+#: A sample of small integers and the transform of all its limbs.
+SAMPLE_NTT = Lowering(lambda unit: lower_sample(unit, transformed=True), scratch_sample)

@@ -9,7 +9,7 @@ from ren.numtheory.primes import ntt_primes_below
 
 from ren_backend_cpu import lower, tables
 from ren_backend_cpu.driver import Runner
-from ren_backend_cpu.kernels import embedding
+from ren_backend_cpu.kernels import embedding, sampling
 from ren_backend_cpu.kernels.jit import ROW, Compiled, Entry
 
 #: (log2 n, bits of q) that between them need every transform of the usual parameter sets: scale primes, a first prime ten bits wider,
@@ -27,7 +27,7 @@ def warmup(progress: Callable[[str], None]) -> None:
         n = 1 << log_n
         tables.limb_table(n, next(ntt_primes_below(1 << bits, n)))
     for entry in list(Entry.registry.values()):
-        if entry.signature is ROW and entry.compiles:
+        if (entry.signature is ROW and entry.compiles) or entry is sampling.key_words:
             entry.made  # noqa: B018 - asking for it compiles
     Runner([], [])  # the driver
     ready: list[Compiled] = [e for e in Entry.registry.values() if e.ready]

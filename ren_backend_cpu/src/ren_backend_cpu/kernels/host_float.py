@@ -29,12 +29,14 @@ from ren_backend_cpu.kernels.emit import (
     load,
     load_double,
     mulhi,
+    store,
     store_double,
     uload,
     ustore,
     vt,
 )
 from ren_backend_cpu.kernels.jit import compiled, entry
+from ren_backend_cpu.kernels.ntt_call import ntt_forward
 
 #: Bits of a piece of `from_float`.
 PIECE = 62
@@ -61,11 +63,11 @@ def _emit_small(ops: Pointwise, pointers: list[Value], integers: list[Value]) ->
                 continue
             negative = b.fcmp_ordered("<", v, const(v.type, 0.0))
             size = em.call("llvm.fabs." + ("v8f64" if ops.lanes > 1 else "f64"), v.type, [v])
-            r = _word_residue(ops, b.fptosi(size, ops.ity))
+            r = word_residue(ops, b.fptosi(size, ops.ity))
             ops.store(b.select(negative, ops.neg(r), r), out, i)
 
 
-def _word_residue(ops: Pointwise, w: Value) -> Value:
+def word_residue(ops: Pointwise, w: Value) -> Value:
     """A word below 2^63 modulo q."""
     b = ops.b
     if isinstance(ops, IfmaOps):  # upper 12 bits times 2^52, plus the lower ones: each below 2q
@@ -109,17 +111,24 @@ def _large_row(record, constants, values, out, pieces, n):
 
 
 @entry
-def from_float(row):
-    """values, out, ring, constants, limbs, n"""
-    values, out, ring, constants, limbs, n = row[0], row[1], row[2], row[3], row[4], row[5]
-    largest = np.uint64(0)
+def float_exponent(row):
+    """The row of `from_float`: the exponent field of the largest coefficient goes to `largest`."""
+    values, largest, n = row[0], row[1], row[6]
+    bits = np.uint64(0)
     for i in range(n):  # doubles of one sign are ordered as their bits are
-        largest = max(largest, uload(values, i) & np.uint64((1 << 63) - 1))
-    exponent = np.int64(largest >> np.uint64(52))
+        bits = max(bits, uload(values, i) & np.uint64((1 << 63) - 1))
+    store(largest, 0, np.int64(bits >> np.uint64(52)))
+
+
+@entry
+def from_float(row):
+    """values, largest (one word), out, ring, constants, whether to transform, n, and first and last limb"""
+    values, out, ring, constants, ntt, n = row[0], row[2], row[3], row[4], row[5], row[6]
+    exponent = load(row[1], 0)
     pieces = np.int64(1)
     if exponent >= _TWO63:
         pieces += (exponent - _TWO63) // PIECE + 1
-    for j in range(limbs):
+    for j in range(row[7], row[8]):
         record, target = load(ring, j), out + 8 * j * n
         path = load(record, limb.PATH)
         narrow = path == limb.FLOAT_STRICT or path == limb.FLOAT_LAZY
@@ -127,6 +136,8 @@ def from_float(row):
             _small_row(record, values, target, n)
         else:
             _large_row(record, constants + 8 * PIECE_WORDS * j, values, target, pieces, n)
+        if ntt != 0:
+            ntt_forward(record, target, target)
 
 
 # -- lift --------------------------------------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import limb
 from ren_backend_cpu.kernels.arith import FloatOps, IfmaOps
 from ren_backend_cpu.kernels.chacha import GROUP_WORDS, LANES, key_stream, stream_words
-from ren_backend_cpu.kernels.emit import I64, Em, Value, const, kernel, load, mulhi, uload, ustore, vt
-from ren_backend_cpu.kernels.jit import compiled, entry, entry_with
+from ren_backend_cpu.kernels.emit import I64, Em, Value, caller, const, kernel, load, mulhi, uload, ustore, vt
+from ren_backend_cpu.kernels.jit import compiled, entry, entry_with, limb_function
+from ren_backend_cpu.kernels.ntt_call import ntt_forward
 
 UNIFORM_TAG, TERNARY_TAG, GAUSSIAN_TAG, SPARSE_TERNARY_TAG = 0, 1, 2, 3
 
@@ -210,6 +211,15 @@ _spread = kernel(2, 2, _emit_spread)
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
+@limb_function(7)
+def key_words(out, seed, stream, attempt, tag, first, groups):
+    """The key stream itself, compiled once for all samplers: it is most of their machine code."""
+    stream_words(out, seed, stream, attempt, tag, first, groups)
+
+
+_call7 = caller(7)
+
+
 @compiled
 def _remainder(w, inverse, q):
     """w mod q for any word: the quotient is at most 1 too small."""
@@ -218,13 +228,13 @@ def _remainder(w, inverse, q):
 
 
 @compiled
-def _redraw(out, seed, record, stream, n, scratch):
+def _redraw(keys, out, seed, record, stream, n, scratch):
     """One uniform row with every refused word replaced by the same word of the next attempt, a group at a time."""
     q, inverse = uload(record, limb.Q), uload(record, limb.INV64)
     limit = inverse * q
     retry = scratch + 8 * GROUP_WORDS
     for group in range((n + GROUP_WORDS - 1) // GROUP_WORDS):
-        stream_words(scratch, seed, stream, 0, UNIFORM_TAG, group, 1)
+        _call7(keys, scratch, seed, stream, 0, UNIFORM_TAG, group, 1)
         count = min(n, GROUP_WORDS)
         attempt = 0
         while True:
@@ -235,7 +245,7 @@ def _redraw(out, seed, record, stream, n, scratch):
             if refused == 0:
                 break
             attempt += 1
-            stream_words(retry, seed, stream, attempt, UNIFORM_TAG, group, 1)
+            _call7(keys, retry, seed, stream, attempt, UNIFORM_TAG, group, 1)
             for i in range(count):
                 if uload(scratch, i) >= limit:
                     ustore(scratch, i, uload(retry, i))
@@ -244,54 +254,56 @@ def _redraw(out, seed, record, stream, n, scratch):
 
 
 @compiled
-def _uniform_words(out, seed, record, stream, n, scratch):
+def _uniform_words(keys, out, seed, record, stream, n, scratch):
     """A uniform row from stored key stream, for any q; n >= 128."""
     q, inverse = uload(record, limb.Q), uload(record, limb.INV64)
     limit = inverse * q
-    stream_words(out, seed, stream, 0, UNIFORM_TAG, 0, n // GROUP_WORDS)
+    _call7(keys, out, seed, stream, 0, UNIFORM_TAG, 0, n // GROUP_WORDS)
     largest = np.uint64(0)
     for i in range(n):
         w = uload(out, i)
         largest = max(largest, w)
         ustore(out, i, _remainder(w, inverse, q))
     if largest >= limit:
-        _redraw(out, seed, record, stream, n, scratch)
+        _redraw(keys, out, seed, record, stream, n, scratch)
 
 
 @entry
 def sample_uniform(row):
-    """seed, out, ring, n, stream, and first and last limb, scratch"""
-    seed, out, ring, n, stream, scratch = row[0], row[1], row[2], row[3], row[4], row[7]
-    for j in range(row[5], row[6]):
+    """seed, out, ring, n, stream, key stream, and first and last limb, scratch"""
+    seed, out, ring, n, stream, keys, scratch = row[0], row[1], row[2], row[3], row[4], row[5], row[8]
+    for j in range(row[6], row[7]):
         record = load(ring, j)
         if n < GROUP_WORDS:
-            _redraw(out + 8 * j * n, seed, record, stream + j, n, scratch)
+            _redraw(keys, out + 8 * j * n, seed, record, stream + j, n, scratch)
         else:
-            _uniform_words(out + 8 * j * n, seed, record, stream + j, n, scratch)
+            _uniform_words(keys, out + 8 * j * n, seed, record, stream + j, n, scratch)
 
 
 @entry
 def sample_uniform_vector(row):
-    """seed, out, ring, n, stream, and first and last limb, scratch; n >= 128"""
-    seed, out, ring, n, stream, scratch = row[0], row[1], row[2], row[3], row[4], row[7]
-    for j in range(row[5], row[6]):
+    """seed, out, ring, n, stream, key stream, and first and last limb, scratch; n >= 128"""
+    seed, out, ring, n, stream, keys, scratch = row[0], row[1], row[2], row[3], row[4], row[5], row[8]
+    for j in range(row[6], row[7]):
         record, target = load(ring, j), out + 8 * j * n
         if np.int64(1 << 12) < load(record, limb.Q) < np.int64(1 << 50):
             _uniform_vector(target, seed, record, scratch, stream + j, n // GROUP_WORDS)
             if load(scratch, 0) != 0:
-                _redraw(target, seed, record, stream + j, n, scratch)
+                _redraw(keys, target, seed, record, stream + j, n, scratch)
         else:
-            _uniform_words(target, seed, record, stream + j, n, scratch)
+            _uniform_words(keys, target, seed, record, stream + j, n, scratch)
 
 
-@compiled
-def _spread_all(small, out, limits, limbs, n):
-    """Small integers at `small` (which may be the last row of out) to residues in every limb.
+@entry
+def small_rows(row):
+    """Small integers to residues in every limb, transformed or not.
 
-    limits: per limb (q, shift, reciprocal). A shift of 0 means |v| < q; else v + shift is in [0, 2^16) and
-    floor((v + shift) reciprocal / 2^32) is its quotient by q < 2^10, exactly.
+    All kernels of small integers have one row: seed, out, small, words, limits, ring, whether to transform, n, stream, key stream, table, count, and first and last limb.
+    They draw into `small`, in whole groups; `words` is more scratch. limits: per limb (q, shift, reciprocal). A shift of 0 means |v| < q; else v + shift is in
+    [0, 2^16) and floor((v + shift) reciprocal / 2^32) is its quotient by q < 2^10, exactly.
     """
-    for j in range(limbs):
+    out, small, limits, ring, ntt, n = row[1], row[2], row[4], row[5], row[6], row[7]
+    for j in range(row[12], row[13]):
         q, shift, reciprocal = load(limits, 3 * j), load(limits, 3 * j + 1), load(limits, 3 * j + 2)
         target = out + 8 * j * n
         if shift == 0 and n >= GROUP_WORDS:
@@ -305,12 +317,8 @@ def _spread_all(small, out, limits, limbs, n):
                     x = v + shift
                     r = x - q * ((x * reciprocal) >> 32)
                 ustore(target, i, np.uint64(r))
-
-
-@compiled
-def _small_row(out, scratch, limbs, n):
-    """Where small integers are drawn: the last row of the output, or the scratch group when a row is shorter than one."""
-    return scratch if n < GROUP_WORDS else out + 8 * (limbs - 1) * n
+        if ntt != 0:
+            ntt_forward(load(ring, j), target, target)
 
 
 @compiled
@@ -319,38 +327,29 @@ def _groups(n):
 
 
 @entry
-def sample_ternary(row):
-    """seed, out, scratch, limits, limbs, n, stream"""
-    out, limbs, n = row[1], row[4], row[5]
-    small = _small_row(out, row[2], limbs, n)
-    _ternary(small, row[0], row[6], _groups(n))
-    _spread_all(small, out, row[3], limbs, n)
+def draw_ternary(row):
+    """The row of `small_rows`."""
+    _ternary(row[2], row[0], row[8], _groups(row[7]))
 
 
 @entry_with("avx512f")
-def sample_gaussian_tree(row):
-    """seed, out, scratch, limits, limbs, n, stream, tree"""
-    out, limbs, n = row[1], row[4], row[5]
-    small = _small_row(out, row[2], limbs, n)
-    _gaussian_tree(small, row[0], row[7], row[6], _groups(n))
-    _spread_all(small, out, row[3], limbs, n)
+def draw_gaussian_tree(row):
+    """The row of `small_rows`; table: `gaussian_tree`."""
+    _gaussian_tree(row[2], row[0], row[10], row[8], _groups(row[7]))
 
 
 @entry
-def sample_gaussian_scan(row):
-    """seed, out, scratch, limits, limbs, n, stream, thresholds, count"""
-    out, limbs, n = row[1], row[4], row[5]
-    small = _small_row(out, row[2], limbs, n)
-    stream_words(small, row[0], row[6], 0, GAUSSIAN_TAG, 0, _groups(n))
-    _gaussian_scan(small, row[7], row[8], _groups(n) * GROUP_WORDS)
-    _spread_all(small, out, row[3], limbs, n)
+def draw_gaussian_scan(row):
+    """The row of `small_rows`; table, count: the thresholds."""
+    small, groups = row[2], _groups(row[7])
+    _call7(row[9], small, row[0], row[8], 0, GAUSSIAN_TAG, 0, groups)
+    _gaussian_scan(small, row[10], row[11], groups * GROUP_WORDS)
 
 
 @entry
-def sample_sparse_ternary(row):
-    """seed, out, scratch (a group, positions, signs), limits, limbs, n, stream, weight"""
-    seed, out, words, stream = row[0], row[1], row[2], row[6]
-    limbs, n, weight = row[4], row[5], row[7]
+def draw_sparse_ternary(row):
+    """The row of `small_rows`; words: a group, positions, signs. count: the weight."""
+    seed, small, words, n, stream, keys, weight = row[0], row[2], row[3], row[7], row[8], row[9], row[11]
     positions = words + 8 * GROUP_WORDS
     signs = positions + 8 * weight
     group, used = -1, GROUP_WORDS
@@ -363,7 +362,7 @@ def sample_sparse_ternary(row):
         while part < 2:
             if used == GROUP_WORDS:
                 group, used = group + 1, 0
-                stream_words(words, seed, stream, 0, SPARSE_TERNARY_TAG, group, 1)
+                _call7(keys, words, seed, stream, 0, SPARSE_TERNARY_TAG, group, 1)
             w = uload(words, used)
             used += 1
             if part == 1:
@@ -377,7 +376,6 @@ def sample_sparse_ternary(row):
             taken |= np.uint64(uload(positions, k) == position)
         ustore(positions, i, position + taken * (last - position))
         ustore(signs, i, np.uint64(1) - sign - sign)
-    small = _small_row(out, words, limbs, n)
     if n < GROUP_WORDS:
         for i in range(n):
             v = np.uint64(0)
@@ -386,7 +384,6 @@ def sample_sparse_ternary(row):
             ustore(small, i, v)
     else:
         _place(small, positions, signs, weight, n)
-    _spread_all(small, out, row[3], limbs, n)
 
 
 def gaussian_tree(thresholds: tuple[int, ...]) -> list[int]:

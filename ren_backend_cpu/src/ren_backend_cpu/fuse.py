@@ -1,0 +1,136 @@
+"""Units that one kernel does limb by limb while the limb is in the cache: what the engine's vocabulary keeps apart, seen in a whole plan.
+
+* `from_float` or a `sample` of small integers, then the transform of what it made, in place.
+* The remainder of a public-key encryption: a one-limb polynomial r is extended to all limbs, centred, and taken off an error e of small integers, and the difference is
+  transformed. The error is then drawn for the limb of r alone, which says everything about it, and difference and residues are made of integers.
+
+Results have the bits of the units apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.ops import Domain
+
+from ren_backend_cpu.lower_remainder import fits
+from ren_backend_cpu.lower_sampling import largest
+
+#: Kernels of fused units. None that a backend can declare.
+FROM_FLOAT_NTT, SAMPLE_NTT, REMAINDER_NTT = "from_float_ntt", "sample_ntt", "remainder_ntt"
+
+_SUBTRACT = (2, 0, (("sub", 0, 1),), (2,), Domain.COEFF)
+
+
+def fuse(units: Sequence[ExecUnit], slots: Sequence[Slot]) -> list[ExecUnit]:
+    """The plan with such groups as one unit each."""
+    fused: list[ExecUnit] = []
+    at = 0
+    while at < len(units):
+        three = _remainder(units, at, fused, slots)
+        pair = _transformed(units, at) if three is None else None
+        if three is not None:
+            drawn, unit = three
+            fused[drawn[0]] = drawn[1]
+            fused.append(unit)
+            at += 3
+        elif pair is not None:
+            fused.append(pair)
+            at += 2
+        else:
+            fused.append(units[at])
+            at += 1
+    return fused
+
+
+def _transformed(units: Sequence[ExecUnit], at: int) -> ExecUnit | None:
+    """A unit and the transform of its result in the same memory, which so replaces it."""
+    if at + 1 >= len(units):
+        return None
+    first, second = units[at], units[at + 1]
+    if second.kernel != "ntt" or second.inputs != first.outputs or second.outputs != first.outputs:
+        return None
+    if first.ring != second.ring:  # equal words may be fewer, longer rows
+        return None
+    if first.kernel == "from_float":
+        return replace(first, kernel=FROM_FLOAT_NTT)
+    if first.kernel == "sample" and largest(first) is not None:
+        return replace(first, kernel=SAMPLE_NTT)
+    return None
+
+
+def _remainder(
+    units: Sequence[ExecUnit], at: int, before: Sequence[ExecUnit], slots: Sequence[Slot]
+) -> tuple[tuple[int, ExecUnit], ExecUnit] | None:
+    """The fused unit that replaces units at .. at + 2, and where in `before` the sample is that feeds it, with what is to be drawn there."""
+    if at + 2 >= len(units):
+        return None
+    extend, subtract, transform = units[at : at + 3]
+    kernels = (extend.kernel, subtract.kernel, transform.kernel)
+    if kernels != ("basis_extend", "elementwise", "ntt") or subtract.params != _SUBTRACT:
+        return None
+    mode, kept_moduli = extend.params
+    n, (last,) = extend.ring.n, extend.ring.moduli[:1]
+    if mode != "centred" or extend.ring.limbs != 1 or not fits(n, last):
+        return None
+    (extended,), (out,) = extend.outputs, transform.outputs
+    error, converted = subtract.inputs
+    if (
+        (subtract.ring.n, subtract.ring.moduli) != (n, tuple(kept_moduli))
+        or subtract.ring != transform.ring
+        or converted != Operand(extended.slot, extended.offset + n, extended.words - n)
+        or not subtract.outputs == transform.inputs == transform.outputs
+        or slots[extended.slot].kind is not SlotKind.TEMPORARY
+        or _needed(units[at + 3 :], extended)
+        or any(_overlap(extended, o) for o in (*extend.inputs, out))
+    ):
+        return None
+    # The last unit that wrote to the memory of the error must be a sample of it and of one limb more, which nobody else reads but for that limb.
+    drawn = next((i for i in range(len(before) - 1, -1, -1) if _writes(before[i], error)), None)
+    if drawn is None or slots[error.slot].kind is not SlotKind.TEMPORARY or _needed(units[at + 2 :], error):
+        return None
+    sample = before[drawn]
+    whole = Operand(error.slot, error.offset, error.words + n)
+    bound = largest(sample) if sample.kernel == "sample" else None
+    if (
+        bound is None
+        or 2 * bound >= last
+        or sample.outputs != (whole,)
+        or (sample.ring.n, sample.ring.moduli) != (n, (*kept_moduli, last))
+        or any(_overlap(error, o) for unit in before[drawn + 1 :] for o in (*unit.inputs, *unit.scratch))
+        or _overlap(whole, out)
+        or _overlap(whole, extended)
+    ):
+        return None
+    row = Operand(whole.slot, whole.offset + error.words, n)
+    if any(_writes(unit, row) for unit in before[drawn + 1 :]) or any(_overlap(row, o) for o in extend.scratch):
+        return None
+    one = replace(sample, ring=sample.ring.take(sample.ring.limbs - 1, sample.ring.limbs), outputs=(row,))
+    scratch = (Operand(extended.slot, extended.offset, n),)
+    ring = sample.ring
+    unit = ExecUnit(REMAINDER_NTT, ring, (), (row, *extend.inputs), (), (out,), scratch)
+    return (drawn, one), unit
+
+
+def _writes(unit: ExecUnit, operand: Operand) -> bool:
+    return any(_overlap(operand, o) for o in (*unit.outputs, *unit.scratch))
+
+
+def _needed(later: Iterable[ExecUnit], value: Operand) -> bool:
+    """Whether a later unit reads `value` before other units have written over all of it."""
+    for other in later:
+        if any(_overlap(value, o) for o in (*other.inputs, *other.scalars)):
+            return True
+        if any(
+            o.slot == value.slot and o.offset <= value.offset and o.offset + o.words >= value.offset + value.words
+            for o in other.outputs
+        ):
+            return False
+    return False
+
+
+def _overlap(a: Operand, b: Operand) -> bool:
+    """Whether two operands share words."""
+    return a.slot == b.slot and a.offset < b.offset + b.words and b.offset < a.offset + a.words
