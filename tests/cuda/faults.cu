@@ -114,6 +114,24 @@ extern "C" __global__ void atomic_and_plain(const u64* block) {
   if (threadIdx.x) atomicAdd(x, 1ull);
   else x[0] = 5;
 }
+extern "C" __global__ void atomics_then_read(const u64* block) {  // whose the last addition is depends on the order of threads
+  u64* x = slot<u64>(block, 0);
+  atomicAdd(x, 1ull);
+  if (threadIdx.x == blockDim.x - 1) x[1] = x[0];
+}
+extern "C" __global__ void atomics_of_blocks_then_read(const u64* block) {
+  u64* x = slot<u64>(block, 0);
+  if (threadIdx.x == 0) atomicAdd(x, 1ull);
+  __syncthreads();
+  if (threadIdx.x == 1 && blockIdx.x == gridDim.x - 1) x[1] = x[0];
+}
+extern "C" __global__ void own_words_unwritten(const u64* block, int count) {
+  u64 own[4];
+  for (int i = 0; i < count; i++) own[i] = i;
+  u64 sum = 0;
+  for (int i = 0; i < 4; i++) sum ^= own[i] >> 63;
+  slot<u64>(block, 0)[threadIdx.x] = sum + own[3];
+}
 extern "C" __global__ void wide_shift(const u64* block, int by) { slot<u64>(block, 0)[threadIdx.x] = 1ull << by; }
 
 // -- no fault
@@ -134,6 +152,13 @@ extern "C" __global__ void warp_reads_then_writes(const u64* block) {
   slot<u64>(block, 0)[threadIdx.x] = s[threadIdx.x ^ 2];
 }
 extern "C" __global__ void atomics_are_fine(const u64* block) { atomicAdd(slot<u64>(block, 0), 1ull); }
+extern "C" __global__ void atomics_with_barrier(const u64* block) {
+  u64* x = slot<u64>(block, 0);
+  atomicAdd(x, 1ull);
+  __syncthreads();
+  if (threadIdx.x == blockDim.x - 1) x[1] = x[0];
+  else if (threadIdx.x == 0) atomicAdd(x + 2, x[0]);
+}
 extern "C" __global__ void early_exit(const u64* block) {  // a barrier counts those that have not left
   if (threadIdx.x >= 40) return;
   REN_DYNAMIC_SHARED(u64, s);

@@ -40,6 +40,7 @@ FAULTS = {
     "warp_without_sync": "race",
     "shuffle_is_no_fence": "race",
     "atomic_and_plain": "race",
+    "atomics_then_read": "race",
 }
 #: Kernel -> what it leaves in slot 0 that held 0, 1, ...
 RIGHT = {
@@ -47,6 +48,7 @@ RIGHT = {
     "warp_with_sync": np.arange(N) ^ 1,
     "warp_reads_then_writes": (np.arange(N) ^ 2) + (np.arange(N) ^ 3),
     "atomics_are_fine": np.concatenate([[N], np.arange(1, N)]),
+    "atomics_with_barrier": np.concatenate([[N, N, N + 2], np.arange(3, N)]),
     "early_exit": np.concatenate([np.arange(40)[::-1], np.arange(40, N)]),
 }
 
@@ -84,6 +86,17 @@ def test_race_between_blocks():
     with pytest.raises(KernelFault, match="race"):
         run("check", "blocks_race", grid=3)
     run("check", "blocks_race", grid=1)
+    for order in ("sequential", "reverse", "random"):
+        with pytest.raises(KernelFault, match="race"):
+            run("check", "atomics_of_blocks_then_read", grid=3, order=order)
+    run("check", "atomics_of_blocks_then_read", grid=1)
+
+
+def test_variables_that_nothing_wrote_hold_a_pattern():
+    """The check build does not track them, so their values are the same wrong ones in every run, and a comparison of results fails."""
+    assert run("check", "own_words_unwritten", arguments=(np.int32(4),)).tolist() == [3] * N
+    found = {tuple(run("check", "own_words_unwritten", arguments=(np.int32(3),), order=o).tolist()) for o in ("sequential", "random")}
+    assert len(found) == 1 and found != {(3,) * N} and found.pop()[0] >> 56 in (0xFE, 0xFF)
 
 
 def test_undefined_shift():
@@ -93,7 +106,7 @@ def test_undefined_shift():
 
 
 def test_every_kernel_of_the_file_is_tested():
-    known = {*FAULTS, *RIGHT, "blocks_race", "wide_shift", "bank_conflicts", "bounded"}
+    known = {*FAULTS, *RIGHT, "blocks_race", "atomics_of_blocks_then_read", "own_words_unwritten", "wide_shift", "bank_conflicts", "bounded"}
     assert set(declarations((HERE / "faults.cu").read_text())) == known
 
 

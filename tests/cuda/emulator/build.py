@@ -31,7 +31,7 @@ COMMON = [
 MODES = {
     "fast": (["-O2"], ["-O2"], ["scheduler.cpp", "checks_fast.cpp"]),
     "check": (
-        ["-O1", "-DREN_SHIM_CHECK", "-fno-inline-small-functions", "-fsanitize=thread,undefined", "-fno-sanitize=vptr"],
+        ["-O1", "-DREN_SHIM_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-inline-small-functions", "-fsanitize=thread,undefined", "-fno-sanitize=vptr"],
         ["-O2", "-DREN_SHIM_CHECK"],
         ["scheduler.cpp", "checks.cpp"],
     ),

@@ -6,7 +6,11 @@
 //
 // Rule for races: two accesses, at least one a write, are ordered only if they are of the same thread, or a block barrier lies between, or,
 // within a warp, a __syncwarp of the whole warp. Blocks are never ordered within a launch. Atomics do not race with atomics. With
-// barriers as the only ordering, this finds every race of the executed access pattern, whatever order the threads ran in.
+// barriers as the only ordering, this finds a race on every word that has one in the executed access pattern, whatever order the threads ran in.
+//
+// What it does not see: accesses that another order or other data would make; ordering through atomics or fences, which it does not accept
+// (it reports a race); whether values are right. A thread's own variables are not tracked: those that nothing wrote hold the compiler's
+// pattern (-ftrivial-auto-var-init), so that results are wrong every time.
 #include "runtime.h"
 
 #include <algorithm>
@@ -21,7 +25,8 @@ struct Cell {  // one per 4 bytes; zero means never accessed
   unsigned r_run, r_block, r_epoch, r_warp_epoch, r_pc;
   unsigned ldg_run;  // launch in which __ldg read it
   unsigned short w_thread, r_thread;
-  bool w_atomic, r_many, r_many_warps, r_many_blocks;
+  bool w_atomic, w_many, w_many_warps, w_many_blocks;  // several threads wrote, which only atomics may
+  bool r_many, r_many_warps, r_many_blocks;
 };
 struct Region {
   char* base = nullptr;
@@ -161,16 +166,28 @@ static Region* locate(char* a, size_t size, bool write, u64 pc) {
 }
 
 static bool written_before(const Cell& c, unsigned block) {
-  if (c.w_block != block) return false;
-  if (c.w_thread == cur->linear || c.w_epoch < cur->epoch) return true;
-  return c.w_thread / 32u == cur->warp && c.w_warp_epoch < cur->warp_epoch;
+  if (c.w_many_blocks || c.w_block != block) return false;
+  if (c.w_epoch < cur->epoch || (!c.w_many && c.w_thread == cur->linear)) return true;
+  return !c.w_many_warps && c.w_thread / 32u == cur->warp && c.w_warp_epoch < cur->warp_epoch;
 }
 static bool read_before(const Cell& c, unsigned block) {
   if (c.r_many_blocks || c.r_block != block) return false;
   if (c.r_epoch < cur->epoch || (!c.r_many && c.r_thread == cur->linear)) return true;
   return !c.r_many_warps && c.r_thread / 32u == cur->warp && c.r_warp_epoch < cur->warp_epoch;
 }
+// The writers before this one still matter if they are not ordered before it: a plain access that comes later is ordered after all of them or races.
 static void note_write(Cell& c, unsigned run, unsigned block, unsigned pc, bool atomic) {
+  if (c.w_run != run || !atomic || !c.w_atomic) {
+    c.w_many = c.w_many_warps = c.w_many_blocks = false;
+  } else if (c.w_block != block) {
+    c.w_many_blocks = true;
+  } else if (c.w_epoch < cur->epoch) {
+    c.w_many = c.w_many_warps = false;
+  } else {
+    if (c.w_thread / 32u != cur->warp) c.w_many_warps = true;
+    if (!c.w_many_warps && c.w_warp_epoch < cur->warp_epoch) c.w_many = false;
+    else if (c.w_thread != cur->linear) c.w_many = true;
+  }
   c.w_run = run, c.w_block = block, c.w_thread = (unsigned short)cur->linear, c.w_epoch = cur->epoch, c.w_warp_epoch = cur->warp_epoch;
   c.w_pc = pc, c.w_atomic = atomic;
 }
