@@ -19,9 +19,7 @@ typedef unsigned long long u64;  // never uint64_t: it is `unsigned long` on som
 typedef unsigned int u32;
 typedef long long i64;
 
-// Argument block: a device-side array of 8-byte words. Word i is the base address of slot i, or a scalar.
-// A unit's fixed parameters (slot numbers, sizes) are by-value kernel arguments and stay frozen in a captured graph;
-// everything that may change between replays is in the block, refreshed by one copy.
+// Argument block: a device-side array of 8-byte words, each the address of an operand (arguments.cuh).
 template <class T> __device__ __forceinline__ T* slot(const u64* block, int index) {
   return reinterpret_cast<T*>(REN_GLOBAL(__ldg(block + index)));
 }
