@@ -55,10 +55,10 @@ def test_largest_ring_of_one_block(backend, kernel):
     one_case(backend, kernel, 1 << 11, 61)
 
 
-@pytest.mark.parametrize("bits", [30, 61])
 @pytest.mark.parametrize("kernel", TRANSFORMING)
-def test_smallest_ring_of_two_kernels(backend, kernel, bits):
-    one_case(backend, kernel, 1 << 12, bits)
+def test_smallest_ring_of_two_kernels(backend, kernel):
+    """Narrow moduli; 61 bits are what the check build compares there."""
+    one_case(backend, kernel, 1 << 12, 30)
 
 
 @pytest.mark.full
