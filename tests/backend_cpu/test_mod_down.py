@@ -36,6 +36,23 @@ def test_many_dropped_limbs(k: int, z_limbs: int, domain: Domain, agree) -> None
     agree(KernelCase("mod_down", ring, (k, z_limbs, domain), tuple(runs), ((12 - k) * n,)))
 
 
+@pytest.mark.parametrize("width", [20, 40, 47, 50])
+@pytest.mark.parametrize("last", [20, 40, 50])
+def test_divisions_that_end_their_transforms(width: int, last: int, agree) -> None:
+    """On the float path the transform takes the correction as it is and ends in the division: every form of it at the widest primes of
+    both its arithmetics, on residues that are all q - 1, with corrections far wider and far narrower than the limb."""
+    n = 4096
+    low = primes_of_width(n, width, 4)
+    ring = RingSpec(n, (*low, *[q for q in primes_of_width(n, last, 6) if q not in low][:2]))
+    rng = generator("fused", width, last)
+    for k, z_limbs in ((1, 0), (1, 5), (1, 6), (2, 0), (2, 4), (2, 5), (2, 6)):
+        runs = []
+        for pattern in ("minus_one", "mixed"):
+            x = operand(ring, pattern, rng)
+            runs.append(((x, operand(ring.take(0, z_limbs), pattern, rng)) if z_limbs else (x,), ()))
+        agree(KernelCase("mod_down", ring, (k, z_limbs, Domain.NTT), tuple(runs), ((6 - k) * n,)))
+
+
 @pytest.mark.parametrize("n", [8, 128, 256])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_wide_limbs_onto_narrow_ones_and_back(n: int, reverse: bool, agree) -> None:

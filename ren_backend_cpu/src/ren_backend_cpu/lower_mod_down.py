@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 from ren.engine.exec_unit import ExecUnit
 from ren.ops import Domain
 
 from ren_backend_cpu.kernels import mod_down as kernels
+from ren_backend_cpu.kernels import ntt_divide
 from ren_backend_cpu.lower_conversion import Conversion, digit_scales, row_scales
 from ren_backend_cpu.lowered import Lowered, check_operands, parameters, part, require
 from ren_backend_cpu.lowering import Lowering
-from ren_backend_cpu.tables import limb_table, ring_table
+from ren_backend_cpu.tables import float_bits, limb_table, ring_table
 
 
 def scratch_mod_down(unit: ExecUnit) -> int:
@@ -39,18 +41,38 @@ def lower_mod_down(unit: ExecUnit) -> Lowered:
     # P/D as residues: D = P times the dropped limbs that z has.
     constants = [[pow(divisor, -1, p), missing * pow(divisor, -1, p) % p] for p in low]
     ring = ring_table(unit.ring)
+    fused, direct = _fused(n, low, constants, dropped, domain)
     row = (
         *(unit.inputs[0], unit.inputs[1] if z_limbs else 0, unit.outputs[0], unit.scratch[0], ring.address),
         *(np.array(conversion.records, np.int64), stages.scales),
         *(np.array([missing % q for q in dropped], np.uint64), conversion.constants, np.array(constants, np.uint64)),
         *(kept, k, z_limbs, int(z_limbs > kept), int(domain is Domain.NTT), n),
         *(shared, np.array(stages.records, np.int64), stages.matrix, stages.minus_one),
+        *(fused, int(direct)),
     )
     before = [(kernels.mod_down_rows, k)]
     if shared:
         before.append((kernels.mod_down_second, shared))
     local = part(unit.scratch[0], k * n, 2 * n)
     return Lowered(kernels.mod_down, row, (ring, conversion, stages), kept, local, tuple(before))
+
+
+def _fused(
+    n: int, low: Sequence[int], constants: list[list[int]], dropped: Sequence[int], domain: Domain
+) -> tuple[NDArray[np.uint64], bool]:
+    """Per kept limb the function that ends its transform in the division, 0 where its path has none, and its constants; and whether the
+    dropped row goes into all of them as it is."""
+    table = np.zeros((len(low), 1 + ntt_divide.CONSTANTS), np.uint64)
+    if domain is not Domain.NTT or n < ntt_divide.SMALLEST:
+        return table, False
+    limbs = [limb_table(n, p) for p in low]
+    direct = len(dropped) == 1 and dropped[0] < ntt_divide.LIMIT and all(t.path in ntt_divide.DIVIDE for t in limbs)
+    half = float_bits(float(dropped[0] // 2) if direct else 0.0)
+    for row, limb, (w, v) in zip(table, limbs, constants, strict=True):
+        function = ntt_divide.DIVIDE.get(limb.path)
+        if function is not None:
+            row[:] = function.address, *limb.pair(w), *limb.pair(v), half
+    return table, direct
 
 
 class Stages:

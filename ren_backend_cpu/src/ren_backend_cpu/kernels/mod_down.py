@@ -1,7 +1,7 @@
 """Division by dropped moduli: rescaling, and the mod-down of key switching.
 
 Limb by limb: the conversion of the dropped limbs to a kept limb, its transform and the final multiply-add follow each other while
-the row is in the cache.
+the row is in the cache. Where the path has it, the transform ends in the multiply-add, and one dropped row is its input as it is (`ntt_divide`).
 """
 
 # numba functions are typed by the signature they are compiled for: their Python parameters carry no annotations.
@@ -14,6 +14,7 @@ from ren_backend_cpu.kernels.basis_conversion import AFTER, convert_row, convert
 from ren_backend_cpu.kernels.emit import Value, load
 from ren_backend_cpu.kernels.jit import compiled, entry
 from ren_backend_cpu.kernels.ntt_call import ntt_forward, ntt_inverse_scaled
+from ren_backend_cpu.kernels.ntt_divide import CONSTANTS, ntt_divide
 
 
 def _difference_scaled(ops: Pointwise, x: Value, c: Value, w: tuple[Value, Value]) -> Value:
@@ -114,8 +115,12 @@ def second_stage(ring, targets, matrix, minus_one, y, c, kept, shared, dropped, 
 
 
 @compiled
-def _finish(record, x, c, z, out, constants, z_limbs, z_scaled, ntt, n):
+def _finish(record, x, c, z, out, constants, z_limbs, z_scaled, ntt, n, fused):
     """One kept limb from its conversion c."""
+    function = load(fused, 0)
+    if function != 0:
+        ntt_divide(function, record, c, c, x, z, out, fused + 8)
+        return
     if ntt != 0:
         ntt_forward(record, c, c)
     if z_limbs == 0:
@@ -130,31 +135,38 @@ def _finish(record, x, c, z, out, constants, z_limbs, z_scaled, ntt, n):
 def mod_down_rows(row):
     """The row of `mod_down`, for its first phase: dropped limbs to inputs of the conversion."""
     x, z, y, ring, scales, factors = row[0], row[1], row[3], row[4], row[6], row[7]
-    dropped_rows(ring, x, z, y, scales, factors, row[10], row[20], row[21], row[12], row[14], row[15])
+    dropped_rows(ring, x, z, y, scales, factors, row[10], row[22], row[23], row[12], row[14], row[15])
 
 
 @entry
 def mod_down_second(row):
     """The row of `mod_down`, for the phase of the limbs in two stages."""
     second_stage(
-        row[4], row[17], row[18], row[19], row[3], row[22], row[10], row[16], row[11], row[20], row[21], row[15]
+        row[4], row[17], row[18], row[19], row[3], row[24], row[10], row[16], row[11], row[22], row[23], row[15]
     )
 
 
 @entry
 def mod_down(row):
     """x, z, out, rows, ring, targets, scales, factors, matrix, constants, kept, dropped, z limbs, z scaled, ntt, n, and for limbs in two
-    stages: how many are in the second, targets, matrix and -1 of each; and first and last kept limb, scratch
+    stages: how many are in the second, targets, matrix and -1 of each; fused, direct; and first and last kept limb, scratch
 
     rows: one per dropped limb, made by the other phases. scratch: two rows. targets: the records that conversions use, per kept limb. matrix: per kept limb a constant
-    for each dropped one, and AFTER. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1.
+    for each dropped one, and AFTER. constants: per kept limb 1/D and P/D. z scaled: whether P/D is not 1. fused: per kept limb the function of
+    `ntt_divide` or 0, and its constants. direct: whether the one dropped row is its input as it is.
     """
     x, z, out, y, ring, targets = row[0], row[1], row[2], row[3], row[4], row[5]
     matrix, constants, dropped, z_limbs = row[8], row[9], row[11], row[12]
     z_scaled, ntt, n = row[13], row[14], row[15]
-    first, stop, c0 = row[20], row[21], row[22]
+    fused, direct, first, stop, c0 = row[20], row[21], row[22], row[23], row[24]
     c1 = c0 + 8 * n
     width = 8 * (dropped + AFTER)
+    if direct != 0:
+        for i in range(first, stop):
+            offset, d = 8 * i * n, fused + 8 * (1 + CONSTANTS) * i
+            added = 0 if z_limbs == 0 else z + offset
+            ntt_divide(load(d, 0), load(ring, i), y, c0, x + offset, added, out + offset, d + 8)
+        return
     for j in range(first, stop, 2):  # two kept limbs per reading of the dropped ones
         if j + 1 < stop:
             convert_rows(
@@ -173,6 +185,6 @@ def mod_down(row):
         for k in range(min(2, stop - j)):
             i = j + k
             offset, c = 8 * i * n, c0 + 8 * k * n
-            _finish(
-                load(ring, i), x + offset, c, z + offset, out + offset, constants + 16 * i, z_limbs, z_scaled, ntt, n
-            )
+            added = 0 if z_limbs == 0 else z + offset
+            d = fused + 8 * (1 + CONSTANTS) * i
+            _finish(load(ring, i), x + offset, c, added, out + offset, constants + 16 * i, z_limbs, z_scaled, ntt, n, d)

@@ -63,15 +63,28 @@ def _rows(ar: Butterfly, base: Value, step: Value, h: Value, radix: int) -> list
     return columns
 
 
-def forward_first(ar: Butterfly, radix: int, table: Value, src: Value, dst: Value, n: Value) -> None:
-    """The first pass, out of place: canonical residues in."""
+#: What a tail stores for a value that it leaves: words, from the value and its element index.
+Leave = Callable[[Value, Value], Value]
+
+
+def forward_first(
+    ar: Butterfly,
+    radix: int,
+    table: Value,
+    src: Value,
+    dst: Value,
+    n: Value,
+    enter: Callable[[Value], Value] | None = None,
+) -> None:
+    """The first pass, out of place: canonical residues in, or whatever `enter` makes values of."""
     em, b = ar.em, ar.b
+    enter = enter or ar.enter
     stages = radix.bit_length() - 1
     h = b.lshr(n, em.i(stages))
     twiddles = _node_twiddles(ar, table, em.i(1), stages)
     with em.loop(_steps(ar, h)) as lp:
         columns = _rows(ar, em.i(0), lp.index, h, radix)
-        vectors = [[ar.enter(em.vload(src, x, I64, ar.lanes)) for x in index] for index in columns]
+        vectors = [[enter(em.vload(src, x, I64, ar.lanes)) for x in index] for index in columns]
         vectors = [[ar.offset(x) if r < radix // 2 else x for r, x in enumerate(v)] for v in vectors]
         for s in range(stages):
             for v in vectors:
@@ -141,14 +154,17 @@ def inverse_last(ar: Butterfly, radix: int, table: Value, dst: Value, n: Value, 
                     em.vstore(ar.plus_half(words) if centred else words, dst, index[k], I64)
 
 
-def forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
-    """The last six stages of `blocks` (even) 64-element blocks from block `first` on; canonical residues out."""
+def forward_tail(
+    ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value, leave: Leave | None = None
+) -> None:
+    """The last six stages of `blocks` (even) 64-element blocks from block `first` on; canonical residues out, or what `leave` makes of them."""
+    leave = leave or (lambda v, _: ar.leave(v))
     if ar.lanes < 8:
-        _narrow_forward_tail(ar, table, dst, first, blocks)
+        _narrow_forward_tail(ar, table, src, dst, first, blocks, leave)
         return
     em, b = ar.em, ar.b
     with em.loop(b.udiv(blocks, em.i(_INTERLEAVED))) as lp:
-        starts, indices, vectors = _tail_blocks(ar, first, lp.index, dst)
+        starts, indices, vectors = _tail_blocks(ar, first, lp.index, src)
         _prefetch_table(ar, table, starts[0])
         for s in range(3):
             for start, v in zip(starts, vectors, strict=True):
@@ -159,7 +175,7 @@ def forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: 
                 _forward_stage(ar, v, s, ar.level(table, start, s, False))
         for index, v in zip(indices, vectors, strict=True):
             for x, value in zip(index, v, strict=True):
-                em.vstore(ar.leave(value), dst, x, I64)
+                em.vstore(leave(value, x), dst, x, I64)
 
 
 def inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value) -> None:
@@ -188,7 +204,9 @@ def inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Val
                 ar.store(ar.settle(value), dst, x)
 
 
-def _narrow_forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, blocks: Value) -> None:
+def _narrow_forward_tail(
+    ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value, leave: Leave
+) -> None:
     em, b, i = ar.em, ar.b, ar.em.i
     parts = range(8 // ar.lanes)
     kept = _stack_block(ar)
@@ -196,7 +214,7 @@ def _narrow_forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, 
         block = b.add(first, lp.index)
         start, base = b.mul(block, i(ar.tail_words)), b.mul(block, i(64))
         _prefetch_table(ar, table, start)
-        vectors = [[ar.load(dst, b.add(base, i(8 * r + ar.lanes * part))) for r in range(8)] for part in parts]
+        vectors = [[ar.load(src, b.add(base, i(8 * r + ar.lanes * part))) for r in range(8)] for part in parts]
         for s in range(3):
             for v in vectors:
                 _forward_stage(ar, v, s, _tail_scalars(ar, table, start, s))
@@ -209,7 +227,8 @@ def _narrow_forward_tail(ar: Butterfly, table: Value, dst: Value, first: Value, 
                 _forward_stage(ar, v, s, ar.level(table, start, s, False, part))
         for part, v in zip(parts, vectors, strict=True):
             for k in range(8):
-                em.vstore(ar.leave(v[k]), dst, b.add(base, i(8 * k + ar.lanes * part)), I64)
+                x = b.add(base, i(8 * k + ar.lanes * part))
+                em.vstore(leave(v[k], x), dst, x, I64)
 
 
 def _narrow_inverse_tail(ar: Butterfly, table: Value, src: Value, dst: Value, first: Value, blocks: Value) -> None:

@@ -22,7 +22,7 @@ _MIDDLE = (3, 2)
 _FIRST = (3, 2, 1)
 
 
-class _Plan:
+class Plan:
     """The pass plan of a limb record in registers."""
 
     def __init__(self, em: Em, record: Value) -> None:
@@ -56,8 +56,8 @@ def _select(em: Em, condition: Value, yes: Value, no: Value) -> Value:
     return em.b.select(condition, yes, no)
 
 
-def _emit_middle(
-    ar: Butterfly, plan: _Plan, table: Value, dst: Value, inverse: bool, tail: Callable[[Value, Value], None]
+def emit_middle(
+    ar: Butterfly, plan: Plan, table: Value, dst: Value, inverse: bool, tail: Callable[[Value, Value], None]
 ) -> None:
     """All passes after the first, and the tail, block by block of the first pass; in reverse order for the inverse.
 
@@ -107,7 +107,7 @@ def _emit_middle(
             tail(base, b.lshr(length, em.i(6)))
 
 
-def _table(em: Em, record: Value, index: int) -> Value:
+def table_of(em: Em, record: Value, index: int) -> Value:
     return em.ptr(em.word(record, index))
 
 
@@ -116,16 +116,16 @@ def forward_transform(butterfly: type[Butterfly]) -> Any:
 
     def emit(em: Em, pointers: list[Value], _: list[Value]) -> None:
         record, src, dst = pointers
-        ar, plan = butterfly(em, record), _Plan(em, record)
-        table = _table(em, record, limb.FORWARD)
-        tail_table = _table(em, record, limb.FORWARD_TAIL)
+        ar, plan = butterfly(em, record), Plan(em, record)
+        table = table_of(em, record, limb.FORWARD)
+        tail_table = table_of(em, record, limb.FORWARD_TAIL)
 
         def tail(base: Value, blocks: Value) -> None:
             if ar.lanes > 1:
-                passes.forward_tail(ar, tail_table, dst, em.b.lshr(base, em.i(6)), blocks)
+                passes.forward_tail(ar, tail_table, dst, dst, em.b.lshr(base, em.i(6)), blocks)
 
         plan.by_stages(0, _FIRST, lambda r: passes.forward_first(ar, r, table, src, dst, plan.n))
-        _emit_middle(ar, plan, table, dst, False, tail)
+        emit_middle(ar, plan, table, dst, False, tail)
         if ar.lanes == 1:
             passes.permute(ar, dst, dst, plan.n, ar.leave)
 
@@ -139,9 +139,9 @@ def inverse_transform(butterfly: type[Butterfly]) -> Any:
     def emit(em: Em, pointers: list[Value], integers: list[Value]) -> None:
         record, src, dst, scale = pointers
         (centred,) = integers
-        ar, plan = butterfly(em, record), _Plan(em, record)
-        table = _table(em, record, limb.INVERSE)
-        tail_table = _table(em, record, limb.INVERSE_TAIL)
+        ar, plan = butterfly(em, record), Plan(em, record)
+        table = table_of(em, record, limb.INVERSE)
+        tail_table = table_of(em, record, limb.INVERSE_TAIL)
 
         def tail(base: Value, blocks: Value) -> None:
             if ar.lanes > 1:
@@ -149,7 +149,7 @@ def inverse_transform(butterfly: type[Butterfly]) -> Any:
 
         if ar.lanes == 1:
             passes.permute(ar, src, dst, plan.n, lambda v: v)
-        _emit_middle(ar, plan, table, dst, True, tail)
+        emit_middle(ar, plan, table, dst, True, tail)
         with em.b.if_else(em.b.icmp_signed("!=", centred, em.i(0))) as (then, otherwise):
             for branch, half in ((then, True), (otherwise, False)):
 
