@@ -122,6 +122,31 @@ def test_the_pool_frees_unused_memory_beyond_its_limit():
     assert pool.allocated_words == 4096
 
 
+def test_the_pool_gives_back_what_was_not_needed_for_long_when_it_needs_something_else():
+    pool = Pool(get_backend("reference"))
+    big = [pool.take(1 << 12) for _ in range(3)]
+    big.clear()
+    for size in (512, 1024):  # until the first, all three had been needed; after it, one at a time
+        for _ in range(40):
+            pool.take(1 << 12)
+        assert pool.free_words == 3 * (1 << 12) + (0 if size == 512 else 512)
+        pool.take(size)
+    assert pool.free_words == pool.allocated_words == (1 << 12) + 512 + 1024
+
+
+def test_sizes_that_are_needed_in_turns_are_soon_kept():
+    pool = Pool(get_backend("reference"))
+    sizes = [1 << 12, 1 << 13, *[1 << 10] * 30, 1 << 14]
+    for _ in range(20):
+        for size in sizes:
+            pool.take(size)
+    before = pool.misses
+    for _ in range(200):
+        for size in sizes:
+            pool.take(size)
+    assert pool.misses == before
+
+
 def test_steady_state_allocates_nothing():
     x, y = P(1, 2), P(3)
 

@@ -30,7 +30,10 @@ class KeyBuffer:
 
     @classmethod
     def from_polys(cls, rows: Sequence[tuple[Poly, Poly]]) -> KeyBuffer:
-        """A key from [(b_0, a_0), (b_1, a_1), ...], all of one ring and device. Realizes them."""
+        """A key from [(b_0, a_0), (b_1, a_1), ...], all of one ring and device.
+
+        Unrealized rows are computed digit by digit into the key and are not kept: a key is not in memory twice.
+        """
         if not rows:
             raise InvalidCoefficientsError("a key needs at least one digit, got none", subject="rows")
         first = rows[0][0]
@@ -41,15 +44,17 @@ class KeyBuffer:
                 raise RingMismatchError(f"key rows of different rings: {ring!r} and {p.ring!r}", subject="rows")
             if p.device != device:
                 raise DeviceMismatchError(f"key rows on different devices: {device!r} and {p.device!r}", subject="rows")
-        nodes = [_materialised(p.ntt()._node) for p in polys]
-        _realize_nodes(nodes)
         backend = backend_of(device)
         size = ring.limbs * ring.n
-        whole = pool_of(backend).take(size * len(nodes))
+        whole = pool_of(backend).take(size * len(polys))
         copy = backend.compile(ExecUnit("copy", ring, (), (Operand(0, 0, size),), outputs=(Operand(1, 0, size),)))
-        for i, node in enumerate(nodes):
-            assert node.realized is not None
-            copy([node.realized.location, (whole.memory, i * size)])
+        for d, pair in enumerate(rows):
+            nodes = [_apart(p.ntt()._node) for p in pair]
+            _realize_nodes(nodes)
+            for c, node in enumerate(nodes):
+                assert node.realized is not None
+                copy([node.realized.location, (whole.memory, (2 * d + c) * size)])
+            del nodes, node  # the memory of one digit serves the next
         return cls._of_buffer(whole, ring, len(rows), device)
 
     @classmethod
@@ -218,8 +223,8 @@ def _switch_index(
     return _selection(key, index, digits) if fits else None
 
 
-def _materialised(node: Node) -> Node:
-    """A node whose value lies in memory once realized (a constant polynomial does not)."""
-    if node.op is not Op.CONST:
+def _apart(node: Node) -> Node:
+    """A realized node as it is; else one whose value lies in memory once it is realized, without staying there with `node`."""
+    if node.realized is not None and node.op is not Op.CONST:
         return node
     return Node(Op.COPY, (node,), (), node.ring, node.domain, node.device)

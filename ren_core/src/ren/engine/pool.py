@@ -19,6 +19,8 @@ from ren.backend.protocol import Backend, Memory
 from ren.engine.debug import POISON, poisoning
 from ren.engine.locks import Guarded
 
+#: Takes after which a block that was not needed is given back, at first and at most.
+_PATIENCE, _LONGEST = 16, 4096
 #: Smallest class, in words.
 _SMALLEST = 64
 
@@ -55,14 +57,21 @@ class Pool(Guarded):
         self.misses = 0
         self.allocated_words = 0
         self._free: dict[int, deque[Memory]] = {}
+        self._least: dict[int, int] = {}  # per class the fewest blocks that were left since `_since`
+        self._since = 0
+        self._patience = _PATIENCE
+        self._trimmed: set[int] = set()
         self._give: dict[int, Any] = {}
 
     def take(self, words: int) -> Buffer:
         """A handle on uninitialised memory of `words` words. Its memory returns to the pool when the handle and all views of it are gone."""
         size = size_class(words)
         try:
-            memory = self._free[size].pop()
+            free = self._free[size]
+            memory = free.pop()
             self.hits += 1
+            if len(free) < self._least[size]:
+                self._least[size] = len(free)
         except (KeyError, IndexError):
             memory = self._allocate(size)
         return Buffer(self.backend, memory, words, 0, None, self._give[size])
@@ -71,10 +80,13 @@ class Pool(Guarded):
         with self._lock:
             self.misses += 1
             if size not in self._free:
+                self._least[size] = 0
                 free = self._free[size] = deque()
                 self._give[size] = _poisoned_return(self.backend, free, size) if poisoning() else free.append
             if self.free_words > self.limit_words:
                 self.trim()
+            elif self.free_words > self.allocated_words // 8:
+                self._trim_idle(size)
             try:
                 memory = self.backend.alloc(size)
             except MemoryError:
@@ -87,6 +99,29 @@ class Pool(Guarded):
     def free_words(self) -> int:
         """Words waiting to be taken."""
         return sum(size * len(free) for size, free in list(self._free.items()))
+
+    def _trim_idle(self, wanted: int) -> None:
+        """Give back the blocks that nothing took for some time. Only a miss comes here, where an eighth of the memory is unused: work that repeats
+        has none, so what it needs in turns stays. wanted: the size that is missing.
+
+        Time is counted in takes, from `_PATIENCE` on, and doubles whenever a size is missed that was given back.
+        """
+        if wanted in self._trimmed:  # it was given back too early: wait twice as long from now on
+            self._trimmed.clear()
+            self._patience = min(2 * self._patience, _LONGEST)
+        takes = self.hits + self.misses
+        if takes - self._since < self._patience:
+            return
+        self._since = takes
+        for size, free in self._free.items():
+            for _ in range(min(self._least[size], len(free))):
+                try:
+                    free.popleft()  # the longest unused: blocks are taken from the other end
+                except IndexError:
+                    break
+                self.allocated_words -= size
+                self._trimmed.add(size)
+            self._least[size] = len(free)
 
     def trim(self) -> None:
         """Give all unused memory back to the backend."""

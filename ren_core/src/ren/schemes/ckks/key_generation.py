@@ -110,6 +110,7 @@ def _generate(
     """Rows from `source` to `target`: b_d = e_d - a_d target + P g_d source."""
     params, device = secret.params, secret.device
     ring = params.key_ring_at(level)
+    realize(source, target)  # once, for all digits
     seed = fresh_seed()  # published with the key; the errors draw seeds of their own
     rows = []
     for d, factor in enumerate(gadget_factors(params, level)):
