@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llvmlite import ir
+from numba.core import cgutils
 
 from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels.emit import I32, I64, Em, Value, const, kernel, vt
@@ -32,17 +33,23 @@ def _rotate_left(em: Em, v: Value, bits: int) -> Value:
 
 
 def _rounds(em: Em, state: list[Value]) -> list[Value]:
-    """Twenty rounds; four independent quarter rounds advance step by step, which hides their latency."""
+    """Twenty rounds; four independent quarter rounds advance step by step, which hides their latency. A loop of ten: written out it takes a
+    second to compile in each kernel, and registers do not hold the state between double rounds either way."""
     b = em.b
-    s = list(state)
-    for _ in range(10):
+    cells = [cgutils.alloca_once(b, v.type) for v in state]
+    for value, cell in zip(state, cells, strict=True):
+        b.store(value, cell)
+    with em.loop(em.i(10)):
+        s = [b.load(cell, typ=v.type) for v, cell in zip(state, cells, strict=True)]
         for quarters in (_COLUMNS, _DIAGONALS):
             for x, y, z, bits in _STEPS:
                 for q in quarters:
                     s[q[x]] = b.add(s[q[x]], s[q[y]])
                 for q in quarters:
                     s[q[z]] = _rotate_left(em, b.xor(s[q[z]], s[q[x]]), bits)
-    return s
+        for value, cell in zip(s, cells, strict=True):
+            b.store(value, cell)
+    return [b.load(cell, typ=v.type) for v, cell in zip(state, cells, strict=True)]
 
 
 def key_stream(em: Em, seed: Value, nonce: list[Value], first: Value, groups: Value, consume: Consume) -> None:
@@ -77,4 +84,4 @@ def _emit_words(em: Em, pointers: list[Value], integers: list[Value]) -> None:
 
 
 #: stream_words(out, seed, stream, attempt, distribution, first group, groups): the key stream itself.
-stream_words = kernel(2, 5, _emit_words)
+stream_words = kernel(2, 5, _emit_words, apart=True)

@@ -199,18 +199,25 @@ class Em:
 Emit = Callable[[Em, list[Value], list[Value]], None]
 
 
-def kernel(arrays: int, integers: int, emit: Emit) -> Any:
+def kernel(arrays: int, integers: int, emit: Emit, *, apart: bool = False) -> Any:
     """A numba intrinsic f(address..., integer...) -> None whose body is `emit(em, pointers, integers)`.
 
     All arguments are int64; the first `arrays` of them are addresses and reach `emit` as pointers to 64-bit words. Bind the
-    result to a module global: closures are never found again in numba's on-disk cache.
+    result to a module global: closures are never found again in numba's on-disk cache. apart: the body is a function of its own, once in
+    each piece of machine code however often it is called there: for large bodies, which take long to compile.
     """
     count = arrays + integers
 
     def implementation(typingctx: Any, *args: Any) -> Any:
         def codegen(context: Any, builder: ir.IRBuilder, sig: Any, values: Sequence[Value]) -> Value:
-            em = Em(builder)
-            emit(em, [em.ptr(v) for v in values[:arrays]], list(values[arrays:]))
+            inside, given = builder, list(values)
+            if apart:
+                inside, given = _function(builder, implementation.__name__, values)
+            if inside is not None:
+                em = Em(inside)
+                emit(em, [em.ptr(v) for v in given[:arrays]], given[arrays:])
+                if apart:
+                    inside.ret_void()
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * count), codegen
@@ -218,6 +225,21 @@ def kernel(arrays: int, integers: int, emit: Emit) -> Any:
     _set_arity(implementation, count)
     implementation.__name__ = getattr(emit, "__name__", "kernel")
     return intrinsic(implementation)
+
+
+def _function(builder: ir.IRBuilder, name: str, values: Sequence[Value]) -> tuple[ir.IRBuilder | None, list[Value]]:
+    """Call the function `name` of the module; a builder for its body and its arguments, if it is not there yet."""
+    module = builder.module
+    name = f"ren.{name}"
+    known = module.globals.get(name)
+    if known is not None:
+        builder.call(known, values)
+        return None, []
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(values)), name)
+    function.linkage = "linkonce_odr"  # modules that are linked into one have it once
+    function.attributes.add("noinline")
+    builder.call(function, values)
+    return ir.IRBuilder(function.append_basic_block("entry")), list(function.args)
 
 
 @intrinsic

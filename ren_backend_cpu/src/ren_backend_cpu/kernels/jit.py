@@ -15,6 +15,10 @@ from typing import Any
 
 import numba
 from numba import types
+from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
+from numba.core.runtime import rtsys
+from numba.core.sigutils import normalize_signature
 
 from ren_backend_cpu import cache
 from ren_backend_cpu.features import target
@@ -28,6 +32,17 @@ _OPTIONS = {"error_model": "numpy"}  # no division check: it would need an excep
 def compiled(function: Callable[..., Any]) -> Any:
     """A numba function for use inside kernels only: its machine code becomes part of theirs, in memory and on disk."""
     return numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+
+
+class StoredCode(FunctionCache):
+    """Machine code on the disk, read without what numba needs to compile: before each look-up, numba's own class loads all that is known of
+    Python's and NumPy's functions, a fifth of the time from a process's start to its first result. A compilation loads it by itself."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Stored code may name symbols of numba's run time, and LLVM ends the process for one that it lacks.
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
 
 
 class Compiled:
@@ -91,7 +106,12 @@ class HostFunction(Compiled):
         self.made(*arguments)
 
     def _make(self, store: bool) -> Any:
-        return numba.njit(self.signature, nogil=True, cache=store, **_OPTIONS)(self.function)
+        made = numba.njit(nogil=True, **_OPTIONS)(self.function)
+        if store:
+            made._cache = StoredCode(self.function)
+        made.compile(self.signature)
+        made.disable_compile()
+        return made
 
     def _hits(self, made: Any) -> int:
         return sum(made.stats.cache_hits.values())
@@ -128,7 +148,11 @@ class Entry(Compiled):
         return int(self.made.address)
 
     def _make(self, store: bool) -> Any:
-        return numba.cfunc(self.signature, cache=store, **_OPTIONS)(self.function)
+        made = CFunc(self.function, normalize_signature(self.signature), locals={}, options=dict(_OPTIONS))
+        if store:
+            made._cache = StoredCode(self.function)  # type: ignore[attr-defined]
+        made.compile()
+        return made
 
     def _hits(self, made: Any) -> int:
         return int(made.cache_hits)
