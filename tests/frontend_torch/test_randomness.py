@@ -317,3 +317,77 @@ def test_threads_are_watched_each_for_itself() -> None:
     background.join()
     assert failures == []
     assert sys.getprofile() is None
+
+
+#: What other threads draw from while a function is traced that draws nothing.
+ELSEWHERE: dict[str, Any] = {
+    "random": lambda: random.random(),
+    "numpy.random": lambda: np.random.rand(),
+    "torch": lambda: torch.rand(1),
+    "a generator": lambda: NUMPY.random(),
+}
+
+
+class Quiet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8).double()
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x * ONES).sum() + float(np.sqrt(4.0))
+
+
+def while_drawing(draw: Any, work: Any) -> Any:
+    """`work()`, while another thread draws; it has drawn before, and draws in between."""
+    stop, drawn = threading.Event(), threading.Event()
+
+    def draws() -> None:
+        while not stop.is_set():
+            draw()
+            drawn.set()
+
+    background = threading.Thread(target=draws)
+    background.start()
+    try:
+        drawn.wait()
+        return work()
+    finally:
+        stop.set()
+        background.join()
+
+
+@pytest.mark.parametrize("source", ELSEWHERE)
+def test_draws_of_other_threads_are_theirs(source: str) -> None:
+    model = Quiet().eval()
+    draw = ELSEWHERE[source]
+
+    def drawing(x: Any) -> Any:
+        event.wait(10)  # the other thread draws during the trace
+        return model(x)
+
+    for function in (model, drawing):
+        event = threading.Event()
+
+        def drawn() -> None:
+            draw()
+            event.set()  # noqa: B023
+
+        captured = while_drawing(drawn, lambda: traced(function))  # noqa: B023
+        assert_same(run_plain(captured, ONES), model(ONES).detach())
+
+
+def test_where_two_threads_may_have_drawn_the_refusal_says_so() -> None:
+    """The function holds a generator that another thread uses: whose draw it was cannot be told."""
+
+    def holds(x: Any) -> Any:
+        return x * (1 if NUMPY is not None else 2)
+
+    before = NUMPY.bit_generator.state
+
+    def work() -> None:
+        for _ in range(100):
+            traced(holds)
+
+    with pytest.raises(TraceRandomnessError, match="unless another thread did meanwhile"):
+        while_drawing(NUMPY.random, work)
+    assert NUMPY.bit_generator.state != before

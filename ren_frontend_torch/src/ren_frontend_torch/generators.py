@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
+from ren_frontend_torch.locations import is_hidden
 from ren_frontend_torch.reach import ITEMS, MOST, is_foreign, is_known, names
 
 _LEAVES = (torch.Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
 
 
-def states(generators: Iterable[Any]) -> tuple[Any, ...]:
-    """States of generators, and of those that code uses without naming one."""
-    common = (random.getstate(), _frozen(np.random.get_state()), torch.get_rng_state().numpy().tobytes())
-    return (*common, *(_state(g) for g in generators))
+#: Generators that code uses without holding one: their states, and the names by which code draws from them. Draws of PyTorch's need no such sign:
+#: its dispatcher shows every one of the tracing thread.
+_COMMON: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
+    "Python's random": (random.getstate, frozenset(n for n in dir(random) if n[0] != "_")),
+    "numpy.random": (lambda: _frozen(np.random.get_state()), frozenset(n for n in dir(np.random) if n[0] != "_")),
+}
+
+
+class States:
+    """The states of all generators that `function` may draw from, as they are now."""
+
+    def __init__(self, function: Any) -> None:
+        self._reached = [(g, _state(g)) for g in reached(function)]
+        self._common = {name: state() for name, (state, _) in _COMMON.items()}
+
+    def changed(self, ran: Iterable[CodeType] | None) -> str | None:
+        """The name of a generator whose state is another by now, of those that the code that `ran` can draw from. None for ran: that is not known."""
+        found = next((f"a {type(g).__name__}" for g, state in self._reached if _state(g) != state), None)
+        if found is not None:
+            return found
+        used = None if ran is None else {n for code in ran if not is_hidden(code) for n in names(code)}
+        for name, (state, words) in _COMMON.items():
+            if (used is None or used & words) and state() != self._common[name]:
+                return name
+        return None
 
 
 def _state(generator: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -23,8 +24,8 @@ from ren.program.workspace import as_workspace
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, SSAValue
 
-from ren_frontend_torch import generators
 from ren_frontend_torch.capture import CaptureResult
+from ren_frontend_torch.generators import States
 from ren_frontend_torch.guards import DRAW_OUTSIDE
 from ren_frontend_torch.handles import Handle
 from ren_frontend_torch.inputs import Inputs, declared, filled, leaves
@@ -147,8 +148,7 @@ def _called(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Mate
 
 
 def _ran(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materials) -> Any:
-    reached = generators.reached(roles.function)
-    before = generators.states(reached)
+    before = States(roles.function)
     work = tracer.work
     try:
         with torch.no_grad(), work, tracer.watch.watching():
@@ -168,9 +168,11 @@ def _ran(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materia
         # The function caught it and went on with something else.
         raise refused
     file, line = _definition(roles.function)
-    if generators.states(reached) != before:
+    generator = before.changed(tracer.watch.ran if tracer.watch.knows else None)
+    if generator is not None:
+        also = ", unless another thread did meanwhile," if threading.active_count() > 1 else ""
         raise TraceRandomnessError(
-            f"{roles.name} draws random numbers from a generator of Python or NumPy, which would be frozen into the program",
+            f"{roles.name} draws random numbers from {generator}{also} which would be frozen into the program",
             subject=roles.name,
             hint=DRAW_OUTSIDE,
             file=file,

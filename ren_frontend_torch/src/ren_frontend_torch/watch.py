@@ -2,7 +2,7 @@
 holds whatever was there, clocks.
 
 Python 3.12 and later name every called object of chosen code (`sys.monitoring`); Python 3.11 names built-in functions (`sys.setprofile`, per
-thread), and `generators.states` finds what NumPy's compiled generators draw there. Ren's, PyTorch's and xDSL's own code is not watched, so
+thread), and `generators.States` finds what NumPy's compiled generators draw there. Ren's, PyTorch's and xDSL's own code is not watched, so
 the cost is a few callbacks per traced call.
 """
 
@@ -94,6 +94,8 @@ class Watch:
         self._root = root
         #: The user's code that ran; PyTorch's may be among it.
         self.ran: dict[CodeType, None] = {}
+        #: Whether `ran` has all of it.
+        self.knows = False
         #: Whether the tracer has to suspend `sys.setprofile` for its own work.
         self.suspends = False
 
@@ -124,6 +126,11 @@ if sys.version_info >= (3, 12):
         with _lock:
             if not _watches:
                 _acquire_tool()
+                watch.knows = _tool is not None
+            else:
+                # Code is reported where it starts first, to one of them.
+                for other in (w for known in _watches.values() for w in known):
+                    other.knows = False
             _watches.setdefault(me, []).append(watch)
         if _tool is None:
             _warn("every tool identifier of sys.monitoring is taken")
@@ -212,6 +219,7 @@ else:
 
         # A profiler of the user's sees the tracer too.
         watch.suspends = before is None
+        watch.knows = True
         sys.setprofile(seen)
         return lambda: sys.setprofile(before)
 
