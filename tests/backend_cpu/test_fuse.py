@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import ren
 from numpy.typing import NDArray
 from ren.backend.select import get_backend
 from ren.engine.exec_unit import ExecUnit, Operand, SlotKind
@@ -21,6 +22,8 @@ from ren.schemes.ckks.encryption import encrypt_with_public
 from ren_backend_cpu.driver import Runner
 from ren_backend_cpu.fuse import fuse
 from ren_backend_cpu.memory import CpuMemory
+
+from ren_backend_cpu import driver
 
 Words = NDArray[np.uint64]
 SEED = bytes(range(32))
@@ -119,6 +122,22 @@ def test_two_remainders_share_memory() -> None:
 )
 def test_remainders_that_the_kernel_does_not_take(ring: RingSpec) -> None:
     check(plan_of(masked(ring, small(ring))), 0)
+
+
+def test_threads_share_the_limbs_of_merged_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "SHARED_WORDS", 0)
+    ring, before = RINGS[0], ren.get_threads()
+    doubles = Poly.from_integers(np.zeros(ring.n), ring, "cpu")
+    plans = [plan_of(masked(ring, small(ring))), plan_of(small(ring, "ternary", None).ntt(), doubles.ntt())]
+    merged = [check(plan, count) for plan, count in zip(plans, (1, 2), strict=True)]
+    alone = [run(plan, units) for plan, units in zip(plans, merged, strict=True)]
+    try:
+        ren.set_threads(3)
+        for _ in range(20):
+            for plan, units, expected in zip(plans, merged, alone, strict=True):
+                assert all(np.array_equal(x, y) for x, y in zip(run(plan, units), expected, strict=True))
+    finally:
+        ren.set_threads(before)
 
 
 def test_errors_that_others_need_stay_whole() -> None:

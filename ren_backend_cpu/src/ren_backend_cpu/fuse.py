@@ -1,6 +1,6 @@
 """Units that one kernel does limb by limb while the limb is in the cache: what the engine's vocabulary keeps apart, seen in a whole plan.
 
-* `from_float` or a `sample` of small integers, then the transform of what it made, in place.
+* `from_float` or a `sample` of small integers, and the transform of what it made, in place, before anybody else touches it.
 * The remainder of a public-key encryption: a one-limb polynomial r is extended to all limbs, centred, and taken off an error e of small integers, and the difference is
   transformed. The error is then drawn for the limb of r alone, which says everything about it, and difference and residues are made of integers.
 
@@ -27,37 +27,43 @@ _SUBTRACT = (2, 0, (("sub", 0, 1),), (2,), Domain.COEFF)
 def fuse(units: Sequence[ExecUnit], slots: Sequence[Slot]) -> list[ExecUnit]:
     """The plan with such groups as one unit each."""
     fused: list[ExecUnit] = []
+    gone: set[int] = set()  # transforms that a unit before them does
     at = 0
     while at < len(units):
         three = _remainder(units, at, fused, slots)
-        pair = _transformed(units, at) if three is None else None
         if three is not None:
-            drawn, unit = three
-            fused[drawn[0]] = drawn[1]
+            (place, drawn), unit = three
+            fused[place] = drawn
             fused.append(unit)
             at += 3
-        elif pair is not None:
-            fused.append(pair)
-            at += 2
-        else:
+            continue
+        pair = _transformed(units, at)
+        if pair is not None:
+            merged, transform = pair
+            fused.append(merged)
+            gone.add(transform)
+        elif at not in gone:
             fused.append(units[at])
-            at += 1
+        at += 1
     return fused
 
 
-def _transformed(units: Sequence[ExecUnit], at: int) -> ExecUnit | None:
-    """A unit and the transform of its result in the same memory, which so replaces it."""
-    if at + 1 >= len(units):
-        return None
-    first, second = units[at], units[at + 1]
-    if second.kernel != "ntt" or second.inputs != first.outputs or second.outputs != first.outputs:
-        return None
-    if first.ring != second.ring:  # equal words may be fewer, longer rows
-        return None
+def _transformed(units: Sequence[ExecUnit], at: int) -> tuple[ExecUnit, int] | None:
+    """A unit with the transform of its result in the same memory, which so replaces it, and where that transform is."""
+    first = units[at]
     if first.kernel == "from_float":
-        return replace(first, kernel=FROM_FLOAT_NTT)
-    if first.kernel == "sample" and largest(first) is not None:
-        return replace(first, kernel=SAMPLE_NTT)
+        merged = FROM_FLOAT_NTT
+    elif first.kernel == "sample" and largest(first) is not None:
+        merged = SAMPLE_NTT
+    else:
+        return None
+    (made,) = first.outputs
+    for place in range(at + 1, len(units)):
+        unit = units[place]
+        if unit.kernel == "ntt" and unit.inputs == unit.outputs == (made,) and unit.ring == first.ring:
+            return replace(first, kernel=merged), place
+        if any(_overlap(made, o) for o in unit.operands):
+            return None
     return None
 
 
