@@ -119,7 +119,8 @@ def rotated(case: NoiseCase) -> Noise:
     """A key switch, none where every shift goes all the way round: such rotations change nothing and are not done."""
     layout = case.states[0].layout
     frame = (FULL if layout is None else layout).resolve(case.params.slot_count).frame
-    shifts = case.attributes.get("shifts") or (case.attributes["shift"],)
+    # A rotation without a shift is refused elsewhere; here it counts as one that moves.
+    shifts = case.attributes.get("shifts") or (case.attributes.get("shift", 1),)
     return case.noise() if all(k % frame == 0 for k in shifts) else switched(case)
 
 
