@@ -202,22 +202,6 @@ def chained(x: Any, w: Any, n: int) -> Any:
     return x
 
 
-def work(count: int) -> int:
-    """Python calls of a trace with its pipeline and readiness."""
-    calls = 0
-
-    def counted(frame: Any, event: str, arg: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(counted)
-    try:
-        whole(count)
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 def whole(count: int) -> Program:
     captured = jit.trace(chained, inputs={**ROLES, "n": jit.static(count)})
     result = jit.default_pipeline().run(captured.program, captured.workspace)
@@ -226,11 +210,49 @@ def whole(count: int) -> Program:
     return result.program
 
 
+def calls_of_parts(count: int) -> dict[str, int]:
+    """Python calls of a trace, of each pass of the default pipeline, and of readiness."""
+    calls = 0
+
+    def counted(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    found: dict[str, int] = {}
+
+    def measured(name: str, part: Any) -> Any:
+        nonlocal calls
+        calls = 0
+        sys.setprofile(counted)
+        try:
+            made = part()
+        finally:
+            sys.setprofile(None)
+        found[name] = calls
+        return made
+
+    inputs = {**ROLES, "n": jit.static(count)}
+    captured = measured("trace", lambda: jit.trace(chained, inputs=inputs))
+    program, workspace = captured.program, captured.workspace
+    for one in jit.default_pipeline().passes:
+        alone = jit.PassPipeline([one])
+        result = measured(one.name, lambda: alone.run(program, workspace))  # noqa: B023
+        program, workspace = result.program, result.workspace
+    measured("readiness", lambda: program.readiness(workspace))
+    return found
+
+
 def test_b46_need_22_work_grows_with_the_size() -> None:
-    """Calls are counted, so that a busy machine does not matter: four times the operations, at most five times the calls."""
-    whole(50)
-    small = work(100)
-    assert work(400) <= 5 * small
+    """Calls are counted, so that a busy machine does not matter, in every part by itself, so that none hides behind the others: ten times the operations
+    at most 10.5 times the calls."""
+    calls_of_parts(20)
+    small, large = calls_of_parts(100), calls_of_parts(1_000)
+    assert set(large) == set(small)
+    grown = {name: large[name] / small[name] for name in large}
+    assert max(grown.values()) <= 10.5, {n: round(g, 2) for n, g in grown.items() if g > 10.5}
+    # Parts that look at every operation are among them: what is counted is the work.
+    assert grown["trace"] > 9
+    assert grown["readiness"] > 9
 
 
 @pytest.mark.full
