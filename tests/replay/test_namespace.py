@@ -11,12 +11,13 @@ from ren.errors import MissingPluginError
 from ren.plugin.manager import PluginManager, use_manager
 
 
-def test_it_is_one_object_and_no_module():
+def test_it_is_one_object_however_it_is_imported():
     assert jit is ren.jit
     assert callable(jit)
-    for name in ("ren.jit", "ren.jit.trace"):
-        with pytest.raises(ImportError):
-            importlib.import_module(name)
+    assert importlib.import_module("ren.jit") is jit
+    assert ren.jit is jit
+    with pytest.raises(ImportError):
+        importlib.import_module("ren.jit.trace")
 
 
 def test_names_of_programs_are_those_of_ren_program():
@@ -50,3 +51,11 @@ def test_decorating_loads_no_plugin_and_nothing_heavy():
         "assert manager._manager is None\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "first", ["import ren.jit", "from ren import jit", "import ren; ren.jit", "from ren.jit import parse"]
+)
+def test_every_spelling_of_the_import_is_the_decorator(first: str) -> None:
+    code = f"{first}\nimport ren.jit\nfrom ren import jit\nfrom ren.jit import parse\nassert ren.jit is jit is sys.modules['ren.jit']\nassert parse is jit.parse\nassert callable(jit)"
+    subprocess.run([sys.executable, "-c", "import sys\n" + code], check=True)
