@@ -218,7 +218,9 @@ def test_tensors_from_outside_stay_protected_once_written_memory_is_known() -> N
         traced(function)
 
 
-@pytest.mark.parametrize("clock", [time.time, time.perf_counter, datetime.now, time.monotonic_ns])
+@pytest.mark.parametrize(
+    "clock", [time.time, time.perf_counter, datetime.now, time.monotonic_ns, time.localtime, time.gmtime, time.ctime]
+)
 def test_clocks_are_reported(clock: Any) -> None:
     """What a clock said is frozen, but most code that asks it only measures or logs: a warning with its line, no refusal."""
 
@@ -234,6 +236,12 @@ def test_clocks_are_reported(clock: Any) -> None:
         ("frozen-clock", "warning", first + 1),
         ("frozen-clock", "warning", first + 3),
     ]
+
+
+def test_the_time_as_text_is_a_clock() -> None:
+    day = datetime(2020, 1, 2)
+    (found,) = traced(lambda x: x * int(time.strftime("%H")) + int(day.strftime("%d"))).diagnostics
+    assert (found.code, found.subject) == ("frozen-clock", "strftime")
 
 
 # -- what the watch leaves behind ------------------------------------------------------------------------------------

@@ -47,10 +47,17 @@ _CLOCKS = frozenset(
         "now",
         "utcnow",
         "today",
+        # Without a time of their own, which is not seen, these read the clock too.
+        "localtime",
+        "gmtime",
+        "ctime",
+        "asctime",
     ]
 )
+#: Only of the module `time`: dates have a method of this name, which reads no clock.
+_TEXTS = frozenset(("strftime",))
 _PYTHON = frozenset(("random", "getrandbits"))
-_WORDS = _SYSTEM | _UNWRITTEN | _CLOCKS | _PYTHON | {"seed"}
+_WORDS = _SYSTEM | _UNWRITTEN | _CLOCKS | _TEXTS | _PYTHON | {"seed"}
 
 
 def _judged(function: Any, first: Any, direct: bool) -> str | None:
@@ -73,6 +80,8 @@ def _judged(function: Any, first: Any, direct: bool) -> str | None:
     if word in _UNWRITTEN and module == "numpy":
         return UNWRITTEN if direct else None
     if word in _CLOCKS and direct and (module in ("time", "datetime") or _is_date(owner)):
+        return CLOCK
+    if word in _TEXTS and direct and module == "time":
         return CLOCK
     return None
 
