@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block
 from ren.errors import EncodingError, ProgramArgumentError, ProgramInputError
 from ren.program.chain import canonical, number_of, symbolic
 from ren.program.entry import Signature
-from ren.program.layout import FULL, Layout, LayoutError
+from ren.program.layout import FULL, Layout, LayoutError, Padding
 from ren.program.literals import OperandRef
 from ren.program.machine import Many
 from ren.program.packing import logical_vector
@@ -205,6 +205,13 @@ def _check_ciphertext(name: str, x: Any, state: EncryptedState, engine: PublicEn
         message = f"input {name} has {x.slots} slots, its declaration ({layout.text()}) needs {layout.frame}"
         raise ProgramInputError(
             message, subject=name, hint=f"Encrypt engine.encode(values, msg_bound=..., slots={layout.frame})"
+        )
+    if layout.padding is Padding.ZERO and (x.occupied is None or x.occupied > layout.elements):
+        found = "it is not known" if x.occupied is None else f"of {x.occupied} encoded values it is not known"
+        raise ProgramInputError(
+            f"input {name} is declared with {layout.elements} elements in {layout.frame} slots and zeros behind them; {found} what this ciphertext holds there",
+            subject=name,
+            hint=f'Encrypt engine.encode({layout.elements} values, slots={layout.frame}), multiply by a mask (x * ([1.0] * {layout.elements})), or declare encrypted(slots=..., padding="any")',
         )
 
 

@@ -24,6 +24,7 @@ from ren.program import _xdsl
 from ren.program.compiled_public import Held, Meeting, PublicPart, settle
 from ren.program.interpret import call, fused_relinearizations, public_value
 from ren.program.machine import Machine, Many
+from ren.program.results import with_padding
 from ren.schemes.ckks.keys import EvaluationKey, EvaluationKeySet, RotationKey, RotationKeySet
 
 _OPTIONS = JitOptions(nested="inline")
@@ -111,7 +112,9 @@ class Capture:
         for op in _xdsl.block_ops(self._block):
             operands = tuple(_xdsl.operands(op))
             if isinstance(op, ReturnOp):
-                returned = tuple(public_value(values[v]) for v in operands if v in part.secret)
+                returned = tuple(
+                    public_value(with_padding(values[v], machine.types[v])) for v in operands if v in part.secret
+                )
                 break
             step = part.step_of.get(op)
             if step is not None:

@@ -260,7 +260,9 @@ class _Walk:
         outside = self._chebyshev_excess(op)
         if outside is not None:
             # The cause, and the only finding: the error of a series is bounded on [-1, 1] alone.
-            self._find("bound", name, f"a Chebyshev series is meant for [-1, 1], its argument reaches {outside:.6g}", op)
+            self._find(
+                "bound", name, f"a Chebyshev series is meant for [-1, 1], its argument reaches {outside:.6g}", op
+            )
         elif judged.allowed is not None and not added <= judged.allowed:
             self._find("added-error", name, f"it adds {added:.3g}, {judged.allowed:.3g} is allowed", op)
         declared = (
@@ -354,10 +356,10 @@ class _Walk:
         if isinstance(value, (Ciphertext, CiphertextProduct)):
             # Neither a proof is asked for here nor a promise judged: a value that wrapped around differs from the clear one that it is compared with.
             bound = self.engine.bounds.limit(value.level, value.scale)
-            plain = self.engine.decrypt(replace(value, slots=slots, bound=bound), self.secret)
+            plain = self.engine.decrypt(replace(value, slots=slots, bound=bound, occupied=None), self.secret)
             return self.engine.decode(plain, is_real=False)
         if isinstance(value, Plaintext):
-            whole = value if value.poly is None else replace(value, slots=slots)
+            whole = value if value.poly is None else replace(value, slots=slots, occupied=None)
             return np.asarray(self.engine.decode(whole, is_real=False))
         return value
 

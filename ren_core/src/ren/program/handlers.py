@@ -203,7 +203,13 @@ def _own_plaintext(p: Plaintext, layout: Layout, level: int, machine: Machine) -
                 subject="plaintext",
                 hint=f"Encode it with slots={frame}",
             )
-        p = replace(p, slots=frame)
+        p = replace(p, slots=frame, occupied=None)
+    elif p.slots < frame and p.slots > 1:
+        raise ProgramInputError(
+            f"a plaintext of {p.slots} slots meets a ciphertext of frames of {frame} slots, where it would be repeated",
+            subject="plaintext",
+            hint=f"Encode it with slots={frame}; slots=1 is one number for all",
+        )
     return p
 
 
@@ -400,7 +406,7 @@ def sum_slots(op: Operation, operands: Values, machine: Machine) -> Any:
         whole = count == x.slots and at.get("stride", 1) == 1
         for step in span_steps(at.get("stride", 1), count):
             x = engine.add(x, engine.rotate(x, step, keys=keys))
-        return replace(x, slots=1) if whole else x
+        return replace(x, slots=1, occupied=None) if whole else x
 
     return each(total, operands[0])
 
@@ -417,7 +423,7 @@ def relayout(op: Operation, operands: Values, machine: Machine) -> Any:
     layout = machine.encrypted(op.results[0]).layout
     assert layout is not None
     frame = layout.resolve(machine.engine.num_slots).frame
-    return each(lambda x: replace(x, slots=frame), operands[0])
+    return each(lambda x: replace(x, slots=frame, occupied=None), operands[0])
 
 
 def assume_bound(op: Operation, operands: Values, machine: Machine) -> Any:

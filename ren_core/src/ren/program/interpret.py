@@ -29,7 +29,7 @@ from ren.program.machine import Machine, Many
 from ren.program.program import Program
 from ren.program.readiness import ReadinessReport, check_readiness
 from ren.program.requirements import reference_name
-from ren.program.results import checked_results
+from ren.program.results import checked_results, with_padding
 from ren.program.types import EncryptedType, PlaintextType
 from ren.program.workspace import as_workspace
 
@@ -172,7 +172,7 @@ def execute(block: Block, bound: Bound, machine: Machine, signature: entries.Sig
     for op in _xdsl.block_ops(block):
         operands = tuple(values[v] for v in _xdsl.operands(op))
         if isinstance(op, ReturnOp):
-            returned = operands
+            returned = tuple(with_padding(v, machine.types[o]) for v, o in zip(operands, op.operands, strict=True))
             break
         for value, result in zip(op.results, call(op, operands, machine), strict=True):
             values[value] = result

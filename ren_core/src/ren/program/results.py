@@ -15,8 +15,10 @@ import numpy as np
 
 from ren.engine import capture
 from ren.errors import ProgramInputError
+from ren.program.layout import Layout, Padding
 from ren.program.machine import Machine, Many
 from ren.program.packing import to_array
+from ren.program.types import EncryptedType
 
 
 def promised_bound(workspace: Mapping[Any, Any]) -> float | None:
@@ -37,6 +39,20 @@ def largest_element(value: Any) -> float | None:
         return None
     largest = float(np.abs(array.astype(np.result_type(array, np.float64))).max(initial=0.0))
     return math.inf if math.isnan(largest) else largest
+
+
+def with_padding(value: Any, type_: Any) -> Any:
+    """A result that carries what its padding holds, as its layout says; unchanged where the layout is unknown."""
+    if not isinstance(type_, EncryptedType) or type_.data.layout is None:
+        return value
+    layout: Layout = type_.data.layout
+    occupied = layout.elements if layout.padding is Padding.ZERO else None
+
+    def of(item: Any) -> Any:
+        return replace(item, occupied=occupied) if _is_encrypted(item) and item.occupied != occupied else item
+
+    items = getattr(value, "items", None)
+    return type(value)(value.shape, tuple(map(of, items))) if isinstance(items, tuple) else of(value)
 
 
 def with_promise(values: tuple[Any, ...], machine: Machine) -> tuple[Any, ...]:

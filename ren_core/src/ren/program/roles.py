@@ -8,10 +8,11 @@ from numbers import Real
 from typing import Any, Literal
 
 from ren.errors import InputSpecError, InputSpecTypeError
-from ren.program.layout import FULL, Layout, packed
+from ren.program.layout import FULL, Layout, Padding, packed
 
 Role = Literal["encrypted", "message", "plaintext", "static"]
 BatchMode = Literal["none", "any"]
+PaddingMode = Literal["zero", "any"]
 SlotExtent = int | tuple[int, ...] | Literal["full"]
 StaticValue = bool | int | float | complex | str | None
 
@@ -25,7 +26,7 @@ class InputSpec:
     """Declaration of one input; made by `encrypted`, `message`, `plaintext` or `static`.
 
     level: rescales used by the value, from 0. scale: a number or an exact ckks Scale; None is the engine's scale for that level. slots: "full", a number of elements, or a
-    logical shape. batch_mode: "none" or "any" leading axes. bound: largest absolute value, if promised. All of these belong to encrypted
+    logical shape. batch_mode: "none" or "any" leading axes. padding: "zero" or "any", what slots behind the elements hold. bound: largest absolute value, if promised. All of these belong to encrypted
     inputs, static_value to static ones, shape (of the array) to messages.
 
     Raises InputSpecError (a ValueError), for a wrong type InputSpecTypeError (also a TypeError).
@@ -39,6 +40,7 @@ class InputSpec:
     static_value: StaticValue = None
     bound: float | None = None
     shape: tuple[int, ...] | None = None
+    padding: PaddingMode = "zero"
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -73,6 +75,8 @@ class InputSpec:
             if self.bound is not None:
                 object.__setattr__(self, "bound", _positive("bound", self.bound))
             object.__setattr__(self, "slots", _checked_slots(self.slots))
+            if self.padding not in ("zero", "any"):
+                raise InputSpecError(f'padding must be "zero" or "any", got {self.padding!r}', subject="padding")
             if self.batch_mode not in ("none", "any"):
                 raise InputSpecError(
                     f'batch_mode must be "none" or "any", got {self.batch_mode!r}', subject="batch_mode"
@@ -85,10 +89,18 @@ class InputSpec:
             return None
         if self.slots == "full":
             return FULL
-        return packed((self.slots,) if isinstance(self.slots, int) else self.slots)
+        layout = packed((self.slots,) if isinstance(self.slots, int) else self.slots)
+        return layout.with_padding(Padding.ANY) if self.padding == "any" else layout
 
 
-_ENCRYPTED_DEFAULTS: dict[str, Any] = {"level": 0, "scale": None, "slots": "full", "batch_mode": "none", "bound": None}
+_ENCRYPTED_DEFAULTS: dict[str, Any] = {
+    "level": 0,
+    "scale": None,
+    "slots": "full",
+    "batch_mode": "none",
+    "bound": None,
+    "padding": "zero",
+}
 
 
 def encrypted(
@@ -98,13 +110,15 @@ def encrypted(
     slots: SlotExtent = "full",
     batch_mode: BatchMode = "none",
     bound: float | None = None,
+    padding: PaddingMode = "zero",
 ) -> InputSpec:
     """A value under encryption: a Ciphertext, or an array that is encrypted with workspace["public_key"] when the program is called.
 
     slots="full" takes the whole slot vector; a number declares a vector of that many elements (a tuple: a shape), which are packed into the
-    smallest power of two of slots, repeated over all slots, padding zero. bound promises |x| <= bound and sharpens overflow warnings.
+    smallest power of two of slots, repeated over all slots, padding zero. padding="any" takes ciphertexts whose slots behind the elements hold anything: what runs over
+    all slots masks them first, which takes a level. bound promises |x| <= bound and sharpens overflow warnings.
     """
-    return InputSpec("encrypted", level, scale, slots, batch_mode, None, bound)
+    return InputSpec("encrypted", level, scale, slots, batch_mode, None, bound, None, padding)
 
 
 def message(*, shape: tuple[int, ...] | None = None) -> InputSpec:

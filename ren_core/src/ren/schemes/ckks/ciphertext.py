@@ -79,7 +79,8 @@ class Ciphertext(_Arithmetic):
 
     a, b: polynomials over the chain at `level` (NTT domain). level: rescales so far, 0 when fresh at the top. scale: exact. slots: logical
     slots, repeated to fill the ring. key_id: whose secret decrypts it. bound: no slot is larger in absolute value, in the worst case, as far as is
-    known without the secret; `assume_bound` tightens it. is_real: all slots are real, so decoding gives real numbers.
+    known without the secret; `assume_bound` tightens it. is_real: all slots are real, so decoding gives real numbers. occupied: of each period of `slots`, only the first
+    that many are known to hold anything but zero (and noise); None where that is not known.
 
     `+ -` take the deeper operand's level, `*` one level more (it relinearizes and rescales), ints cost none. Operands are never changed.
     """
@@ -92,6 +93,7 @@ class Ciphertext(_Arithmetic):
     key_id: str
     bound: float
     is_real: bool = True
+    occupied: int | None = None
 
     def __post_init__(self) -> None:
         if self.a.ring is not self.b.ring:
@@ -195,6 +197,7 @@ class CiphertextProduct(_Arithmetic):
     key_id: str
     bound: float
     is_real: bool = True
+    occupied: int | None = None
 
     def __post_init__(self) -> None:
         _same_ring(self.a, self.b, self.c)

@@ -21,7 +21,16 @@ from ren.schemes.ckks.batch import CiphertextBatch
 from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
 from ren.schemes.ckks.context import require_key
 from ren.schemes.ckks.keys import RelinearizationKey
-from ren.schemes.ckks.parts import E, Encrypted, bound_product, build, like, parts
+from ren.schemes.ckks.parts import (
+    E,
+    Encrypted,
+    bound_product,
+    build,
+    like,
+    occupied_in_product,
+    occupied_in_sum,
+    parts,
+)
 from ren.schemes.ckks.plaintext import Plaintext, as_number, magnitude
 from ren.schemes.ckks.scale import Scale
 
@@ -97,6 +106,7 @@ def add(engine: PublicEngine, x: Encrypted, other: Any) -> Any:
                 x.key_id,
                 bound,
                 x.is_real and other.is_real,
+                x.occupied if x.occupied == other.occupied and x.slots == other.slots else occupied_in_sum(x, other),
             )
         return _sum(engine, x, other, False, "add")
     found = _classify(engine, x, other, "add")
@@ -177,7 +187,8 @@ def _sum(engine: PublicEngine, x: Encrypted, y: Encrypted | Plaintext, minus: bo
         total += p[len(q) :]
     elif len(q) > len(p):
         total += tuple(-t for t in q[len(p) :]) if minus else q[len(p) :]
-    return build(total, level, scale, max(x.slots, y.slots), x.key_id, bound, x.is_real and y.is_real)
+    slots, is_real = max(x.slots, y.slots), x.is_real and y.is_real
+    return build(total, level, scale, slots, x.key_id, bound, is_real, occupied_in_sum(x, y))
 
 
 # -- multiplication --------------------------------------------------------------------------------------------------
@@ -238,15 +249,16 @@ def multiply(
     scale = s * t
     bound = engine.check_bound("multiply", bound_product(x.bound, found.bound), level, scale, x.bound, found.bound)
     slots, is_real = max(x.slots, found.slots), x.is_real and found.is_real
+    occupied = occupied_in_product(x, found)
     if isinstance(found, Plaintext):
         m = q[0]
-        scaled = Ciphertext(p[1] * m, p[0] * m, level, scale, slots, x.key_id, bound, is_real)
+        scaled = Ciphertext(p[1] * m, p[0] * m, level, scale, slots, x.key_id, bound, is_real, occupied)
         return levels.rescaled(engine, scaled, "multiply") if rescale else scaled
     b, a, c = key_switching.tensor(p, q)
     if not relinearize:
-        product = CiphertextProduct(a, b, c, level, scale, slots, x.key_id, bound, is_real)
+        product = CiphertextProduct(a, b, c, level, scale, slots, x.key_id, bound, is_real, occupied)
         return levels.rescaled(engine, product, "multiply") if rescale else product
-    return _relinearized(engine, b, a, c, level, scale, slots, x.key_id, bound, is_real, rescale, key)
+    return _relinearized(engine, b, a, c, level, scale, slots, x.key_id, bound, is_real, rescale, key, occupied)
 
 
 def square(engine: PublicEngine, x: Ciphertext, *, relinearize: bool = True, rescale: bool = True) -> Any:
@@ -259,7 +271,8 @@ def _multiply_integer(engine: PublicEngine, x: Encrypted, value: Any, size: floa
         engine.warn_transparent("multiply")
     size = engine.require_capacity("multiply", size, x.level, Scale())
     bound = engine.check_bound("multiply", bound_product(x.bound, size), x.level, x.scale, x.bound, size)
-    return build(tuple(p * value for p in parts(x)), x.level, x.scale, x.slots, x.key_id, bound, x.is_real)
+    p = tuple(p * value for p in parts(x))
+    return build(p, x.level, x.scale, x.slots, x.key_id, bound, x.is_real, x.occupied)
 
 
 def _multiply_number(
@@ -281,7 +294,8 @@ def _multiply_number(
     else:
         c = deferred_call(scaled_integer, value, factor)
         b, a = x.b * c, x.a * c
-    product = Ciphertext(a, b, x.level, scale, x.slots, x.key_id, bound, x.is_real and not is_complex)
+    is_real = x.is_real and not is_complex
+    product = Ciphertext(a, b, x.level, scale, x.slots, x.key_id, bound, is_real, x.occupied)
     return levels.rescaled(engine, product, "multiply") if rescale else product
 
 
@@ -356,7 +370,9 @@ def relinearize(
         levels.require_level(engine, "relinearize", x.level, x)
     if isinstance(x, Ciphertext):
         return levels.rescaled(engine, x, "relinearize") if rescale else x
-    return _relinearized(engine, x.b, x.a, x.c, x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real, rescale, key)
+    return _relinearized(
+        engine, x.b, x.a, x.c, x.level, x.scale, x.slots, x.key_id, x.bound, x.is_real, rescale, key, x.occupied
+    )
 
 
 def _relinearized(
@@ -372,12 +388,13 @@ def _relinearized(
     is_real: bool,
     rescale: bool,
     key: RelinearizationKey | None,
+    occupied: int | None,
 ) -> Ciphertext:
     key = engine.use_key(key, key_id, "multiply") if key is not None else engine.keys.relinearization_key()
     after = levels.scale_after(engine, level, scale, "multiply") if rescale else scale
     b, a = key_switching.relinearize(engine.params, key, level, b, a, c, rescales=int(rescale))
     level, scale = level + int(rescale), after
-    return Ciphertext(a, b, level, scale, slots, key_id, bound, is_real)
+    return Ciphertext(a, b, level, scale, slots, key_id, bound, is_real, occupied)
 
 
 # -- bounds ----------------------------------------------------------------------------------------------------------

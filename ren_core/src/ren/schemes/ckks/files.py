@@ -175,6 +175,7 @@ def _state_facts(x: Ciphertext | CiphertextProduct | Plaintext) -> dict[str, Any
         "slots": x.slots,
         "bound": "inf" if x.bound == float("inf") else x.bound.hex(),
         "is_real": x.is_real,
+        "occupied": x.occupied,
     }
 
 
@@ -191,7 +192,10 @@ def _read_ciphertext(record: Record, device: str | None, engine: PublicEngine | 
     if len(record.blocks) != (2 if cls is Ciphertext else 3):
         raise FormatError(f"{record.kind}: {len(record.blocks)} polynomials found", subject="blocks")
     polys = [_unpacked(block, ring, device) for block in record.blocks]
-    return cls(*polys, state["level"], state["scale"], state["slots"], record.key_id, state["bound"], state["is_real"])
+    s = state
+    return cls(
+        *polys, s["level"], s["scale"], s["slots"], record.key_id, s["bound"], s["is_real"], occupied=s["occupied"]
+    )
 
 
 def _plaintext_bytes(x: Plaintext) -> bytes:
@@ -208,7 +212,8 @@ def _plaintext_bytes(x: Plaintext) -> bytes:
 def _read_plaintext(record: Record, device: str | None, engine: PublicEngine | None) -> Plaintext:
     ring, s = _read_state(record, engine)
     poly = _unpacked(_only(record), ring, device)
-    return Plaintext(poly, s["level"], s["scale"], s["slots"], s["bound"], s["is_real"], record.fingerprint)
+    params_id, occupied = record.fingerprint, s["occupied"]
+    return Plaintext(poly, s["level"], s["scale"], s["slots"], s["bound"], s["is_real"], params_id, occupied=occupied)
 
 
 def _read_constant(record: Record, device: str | None, engine: PublicEngine | None) -> Plaintext:
@@ -235,6 +240,9 @@ def _read_state(record: Record, engine: PublicEngine | None) -> tuple[RingSpec, 
         raise FormatError(
             f"{record.kind}: level {level}, slots {slots} or bound {bound} is out of range", subject="facts"
         )
+    occupied = record.facts.get("occupied")  # files that were written before it was recorded do not say it
+    if occupied is not None and not (type(occupied) is int and 1 <= occupied <= slots):
+        raise FormatError(f"{record.kind}: occupied is {occupied!r}, of {slots} slots", subject="facts")
     if engine is not None and (level > engine.params.levels or ring != engine.params.ring_at(level)):
         raise ParametersMismatchError(
             f"{record.kind}: its ring is not that of level {level} of this engine", subject="parameters"
@@ -245,6 +253,7 @@ def _read_state(record: Record, engine: PublicEngine | None) -> tuple[RingSpec, 
         "slots": slots,
         "bound": bound,
         "is_real": record.fact("is_real", bool),
+        "occupied": occupied,
     }
 
 

@@ -74,7 +74,9 @@ def _encode(
         message, largest, scale, n=params.n, modulus=ring.modulus, slots=extent, embedding=embedding_of(engine.device)
     )
     bound = engine.bounds.limit(level, scale) if msg_bound is None else float(msg_bound)
-    return _plaintext(engine, integers, level, scale, extent, bound, message.dtype.kind != "c")
+    # Only where a number of slots was asked for: a whole slot vector has no padding, and ciphertexts that differ in nothing else share the plans of ren.jit.
+    occupied = None if slots is None else message.size
+    return _plaintext(engine, integers, level, scale, extent, bound, message.dtype.kind != "c", occupied)
 
 
 def encode_operand(engine: PublicEngine, values: Any, level: int, scale: Scale, slots: int) -> Plaintext:
@@ -89,7 +91,7 @@ def encode_operand(engine: PublicEngine, values: Any, level: int, scale: Scale, 
         slots=slots,
         embedding=embedding_of(engine.device),
     )
-    return _plaintext(engine, integers, level, scale, slots, largest, message.dtype.kind != "c")
+    return _plaintext(engine, integers, level, scale, slots, largest, message.dtype.kind != "c", message.size)
 
 
 def encode_constant(engine: PublicEngine, value: Any, level: int, scale: Scale) -> Plaintext:
@@ -118,11 +120,12 @@ def _plaintext(
     slots: int,
     bound: float,
     is_real: bool,
+    occupied: int | None = None,
 ) -> Plaintext:
     # Inside a captured function it becomes a constant of the plan; what is encoded elsewhere must be passed to be seen by one.
     with outside_capture() if current() is not None else contextlib.nullcontext():
         poly = Poly.from_integers(integers, engine.params.ring_at(level), engine.device).ntt().realize()
-    return Plaintext(poly, level, scale, slots, bound, is_real, engine.params.fingerprint)
+    return Plaintext(poly, level, scale, slots, bound, is_real, engine.params.fingerprint, None, occupied)
 
 
 def encrypt(engine: PublicEngine, plaintext: Any, key: PublicKey | SecretKey | None) -> Any:
@@ -150,7 +153,15 @@ def _encrypt(engine: PublicEngine, plaintext: Plaintext, key: PublicKey | Secret
     else:
         b, a = encryption.encrypt_with_public(key, plaintext.poly)
     ciphertext = Ciphertext(
-        a, b, plaintext.level, plaintext.scale, plaintext.slots, key.key_id, plaintext.bound, plaintext.is_real
+        a,
+        b,
+        plaintext.level,
+        plaintext.scale,
+        plaintext.slots,
+        key.key_id,
+        plaintext.bound,
+        plaintext.is_real,
+        plaintext.occupied,
     )
     return ciphertext if current() is not None else ciphertext.realize()
 
@@ -174,7 +185,8 @@ def decrypt(engine: PublicEngine, x: Any, secret: SecretKey) -> Any:
     poly, lifted, misfit = _sound(secret, x, strict=engine.strict_bounds)
     level = engine.params.levels + 1 - poly.ring.limbs
     lifted.flags.writeable = False  # shared by everything that decodes this plaintext
-    plaintext = Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, engine.params.fingerprint)
+    identity = engine.params.fingerprint
+    plaintext = Plaintext(poly, level, x.scale, x.slots, x.bound, x.is_real, identity, None, x.occupied)
     _lifted[plaintext] = lifted, misfit
     return plaintext
 

@@ -20,7 +20,8 @@ Number = int | float | complex
 class Plaintext:
     """A message encoded as one polynomial with its level and exact scale; or a constant (`Plaintext.const`) that is encoded where it is used.
 
-    poly: over the chain at `level`, NTT domain; None for a constant. bound: no slot is larger in absolute value. params_id: fingerprint of the parameters. Realized outside a capture.
+    poly: over the chain at `level`, NTT domain; None for a constant. bound: no slot is larger in absolute value. params_id: fingerprint of the parameters. occupied: as for a
+    Ciphertext; the number of values that were encoded, where a number of slots was asked for. Realized outside a capture.
 
     Plaintexts are compared by identity. Constants combine with numbers and with each other; what is encoded combines with ciphertexts only, so compute on
     public arrays before encoding them.
@@ -38,6 +39,7 @@ class Plaintext:
     is_real: bool = True
     params_id: str = ""
     value: Any = None
+    occupied: int | None = None
 
     @staticmethod
     def const(value: Number) -> Plaintext:
