@@ -58,11 +58,13 @@ class DebugRow:
 
 @dataclass(frozen=True, slots=True)
 class DebugReport:
-    """rows: every value in program order. findings: what is wrong, first cause first. outputs: what `run` would return."""
+    """rows: every value in program order. findings: what is wrong, first cause first. outputs: what `run` would return.
+    notes: what could be judged in part only."""
 
     rows: tuple[DebugRow, ...]
     findings: tuple[Finding, ...]
     outputs: Any
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -83,6 +85,7 @@ class DebugReport:
                 f"{_bits(r.added):>8} {_bits(r.allowed):>8}  {where}{'' if r.checked else '  (no clear meaning)'}"
             )
         lines += [str(f) for f in self.findings] or ["every operation is within its predicted bound"]
+        lines += [f"note: {n}" for n in self.notes]
         return "\n".join(line.rstrip() for line in lines)
 
     def __repr__(self) -> str:
