@@ -180,3 +180,19 @@ def test_it_is_not_part_of_the_default() -> None:
     assert "collect-polynomials" not in jit.default_pipeline().names
     names = jit.default_pipeline(enable=["collect-polynomials", "rebalance-products"]).names
     assert names.index("collect-polynomials") < names.index("rebalance-products")
+
+
+@pytest.mark.parametrize("constant", [-0.3, 0.0])
+def test_padding_that_later_operations_rely_on_stays_zero(engine: Any, constant: float) -> None:
+    w = Written(slots=5)
+    s = w.horner([constant, 0.5, 0.5, 0.25])
+    program = w.b.program(s, w.add(s, 1.0), w.mul(s, s), w.op("sum", s))
+    found = jit.default_pipeline(enable=["collect-polynomials"]).run(program, Workspace())
+    reports = {r.name: r for r in found.reports}
+    assert reports["collect-polynomials"].stats.transformed == 1
+    space = workspace_for(found.program, engine)
+    x = X[:5]
+    y = constant + 0.5 * x + 0.5 * x**2 + 0.25 * x**3
+    results = found.program.run(x, np.zeros(64), workspace=space)
+    for result, want in zip(results, (y, y + 1, y * y, y.sum()), strict=True):
+        np.testing.assert_allclose(decoded(engine, result)[: np.size(want)], np.atleast_1d(want), atol=1e-5)

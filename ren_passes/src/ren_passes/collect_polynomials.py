@@ -10,6 +10,7 @@ from typing import Any
 
 from ren.program import PassResult, Program, row_of
 from ren.program.edit import block_ops, operands
+from ren.program.layout import Padding
 from ren.program.rules import polynomial_depth
 from ren.program.types import EncryptedType
 from xdsl.ir import Block, Operation, SSAValue
@@ -89,10 +90,24 @@ def _collect(block: Block, work: Work) -> None:
                 op, "possible-overflow", "has powers far above its value: scale the input, or declare a smaller bound"
             )
             continue
-        new = work.edit.build_before(op, f"{_STAGE}polynomial", (found.base,), {"coefficients": found.coefficients})
+        new = _build(op, found, work)
         for old in inner:
             work.replace(old, new.results if old is op else (found.base,))
         work.transformed += 1
+
+
+def _build(op: Operation, found: _Written, work: Work) -> Operation:
+    """The polynomial. Evaluated in every slot, it would fill padding with its constant, which a sum leaves alone: there the constant is added."""
+    result = op.results[0].type
+    assert isinstance(result, EncryptedType)
+    layout, first = result.data.layout, found.coefficients[0]
+    apart = layout is not None and layout.padding is Padding.ZERO and first != 0
+    coefficients = (0.0, *found.coefficients[1:]) if apart else found.coefficients
+    new = work.edit.build_before(op, f"{_STAGE}polynomial", (found.base,), {"coefficients": coefficients})
+    if not apart:
+        return new
+    constant = work.edit.build_before(op, "ren.constant", (), {"value": first})
+    return work.edit.build_before(op, f"{_STAGE}add", (new.results[0], constant.results[0]))
 
 
 def _expression(root: Operation, base: SSAValue, written: dict[SSAValue, _Written]) -> list[Operation] | None:
