@@ -25,6 +25,7 @@ from ren.program.binding import Bound, bind_names, bind_roles, encrypt_online
 from ren.program.diagnostics import Diagnostic, located, summary
 from ren.program.dialect import at, row_of
 from ren.program.extensions import plugin_handler
+from ren.program.handler_results import check_handler_results
 from ren.program.machine import Machine, Many
 from ren.program.program import Program
 from ren.program.readiness import ReadinessReport, check_readiness
@@ -229,7 +230,11 @@ def call(op: Operation, operands: tuple[Any, ...], machine: Machine) -> tuple[An
             else handler(op, tuple(map(public_value, operands)), machine.workspace)
         )
         results = _as_results(name, found, len(op.results))
-        return results if builtin and op.name != "torch.call" else tuple(map(batched, results))
+        if builtin and op.name != "torch.call":
+            return results
+        results = tuple(map(batched, results))
+        check_handler_results(op, operands, results, machine)
+        return results
     except ProgramRunError as error:
         raise ProgramRunError(f"{name}{at(op)}: {error}", subject=name) from error
     except Exception as error:
