@@ -290,3 +290,17 @@ def test_public_call_that_fails_names_its_line(engine: Any) -> None:
     with pytest.raises(ProgramRunError, match=r"test_run\.py:\d+ failed"):
         program.run(X, W[:4], W[:3], workspace=workspace)
     assert_close(revealed(engine, program.run(X, W[:4], W[4:], workspace=workspace))[:8], X * W)
+
+
+def test_materials_are_compared_with_what_was_captured(engine: Any) -> None:
+    weight = torch.rand(8, dtype=torch.float64)
+    captured = jit.trace(lambda x: x * weight, inputs={"x": jit.encrypted(slots=8)})
+    program, workspace = lowered(captured, engine)
+    (symbol,) = workspace["materials"]
+    for fits in (weight, weight.float(), weight.numpy()):
+        workspace["materials"] = {symbol: fits}
+        assert program.readiness(workspace).runnable
+    for wrong in (None, "s", torch.ones(3)):
+        workspace["materials"] = {symbol: wrong}
+        (found,) = program.readiness(workspace).errors
+        assert (found.code, found.subject) == ("malformed-workspace-binding", symbol)

@@ -33,7 +33,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     # workspace
     "malformed-workspace-binding": (
         "error",
-        "A reserved workspace entry has the wrong type: a mapping or a callable is expected.",
+        "A reserved workspace entry has the wrong type (a mapping or a callable is expected), or a material is not numbers of the recorded shape.",
     ),
     "missing-material": ("error", "A material that the program names is not bound in workspace['materials']."),
     "missing-resource": ("error", "A resource that the program names is not bound in workspace['resources']."),

@@ -19,6 +19,8 @@ from ren.program.dialect import obligations_of, row_of, source_of
 from ren.program.extensions import plugin_handler
 from ren.program.flow import Flow
 from ren.program.key_check import key_diagnostics
+from ren.program.literals import decode
+from ren.program.packing import to_array
 from ren.program.program import Program
 from ren.program.requirements import ProgramRequirements, entry_operations, reference_name
 from ren.program.results import largest_element, promised_bound
@@ -123,6 +125,7 @@ def check_readiness(
         _check_versions(program, findings)
         _check_entry(program, entry, space, analysis, findings)
         _check_symbols(analysis.requirements, space, findings)
+        _check_materials(program, entry, space, findings)
         if analysis.requirements.requires_engine and engine is None:
             findings.add("missing-engine", _engine_message(space), subject="engine")
         findings.extend(key_diagnostics(analysis.keys, space, engine))
@@ -187,6 +190,34 @@ def _check_symbols(requirements: ProgramRequirements, space: Mapping[Any, Any], 
                 findings.add(
                     f"missing-{kind}", f"{kind} {symbol!r} is not bound in workspace['{kind}s']", subject=symbol
                 )
+
+
+def _check_materials(program: Program, entry: str, space: Mapping[Any, Any], findings: _Findings) -> None:
+    """Bound materials against the shape that was recorded when they were captured. What a resolver makes of them is not known before the run."""
+    bound = _mapping(space, "materials")
+    if space.get("material_resolver") is not None or not bound or not isinstance(program, Program):
+        return
+    seen = set()
+    for op in entry_operations(program, entry):
+        descriptor = op.properties.get("descriptor") if op.name == "ren.material.ref" else None
+        symbol = reference_name(op)
+        if descriptor is None or not symbol or symbol not in bound or symbol in seen:
+            continue
+        seen.add(symbol)
+        recorded = decode(descriptor)
+        if not isinstance(recorded, Mapping) or "shape" not in recorded:
+            continue
+        shape = tuple(recorded["shape"])
+        try:
+            found = to_array(bound[symbol]).shape
+        except (TypeError, ValueError):
+            what = type(bound[symbol]).__name__
+        else:
+            if found == shape:
+                continue
+            what = f"shape {found}"
+        message = f"material {symbol!r} must be numbers of shape {shape}, workspace['materials'] has {what}"
+        findings.add("malformed-workspace-binding", message, subject=symbol, op=op)
 
 
 class _Handlers:
