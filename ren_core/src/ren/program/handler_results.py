@@ -14,8 +14,8 @@ from ren.program.types import EncryptedType, PlaintextType
 
 
 def check_handler_results(op: Operation, operands: tuple[Any, ...], results: tuple[Any, ...], machine: Machine) -> None:
-    """Raise ProgramRunError unless every encrypted result is a relinearized ciphertext (a product where the state says three parts) of the engine's
-    parameters and key, every encoded one a plaintext, and batches come of batches."""
+    """Raise ProgramRunError unless every encrypted result is a ciphertext of the engine's parameters and key (a product that was not relinearized only where
+    an extension may return one), every encoded one a plaintext, and batches come of batches."""
     of_batch = any(type(v) is Many for v in operands)
     for value, result in zip(op.results, results, strict=True):
         type_ = machine.types.get(value, value.type)
@@ -25,12 +25,12 @@ def check_handler_results(op: Operation, operands: tuple[Any, ...], results: tup
         if is_batch and not of_batch and getattr(type_.data, "batch", None) != "any":
             raise _wrong(op, f"a batch of shape {result.shape} where no operand is one")
         for item in result.items if is_batch else (result,):
-            wrong = _fault(item, type_, machine)
+            wrong = _fault(item, type_, machine, op.name == "torch.call")
             if wrong is not None:
                 raise _wrong(op, wrong)
 
 
-def _fault(item: Any, type_: Attribute, machine: Machine) -> str | None:
+def _fault(item: Any, type_: Attribute, machine: Machine, is_call: bool) -> str | None:
     from ren.schemes.ckks.ciphertext import Ciphertext, CiphertextProduct
     from ren.schemes.ckks.plaintext import Plaintext
 
@@ -39,7 +39,7 @@ def _fault(item: Any, type_: Attribute, machine: Machine) -> str | None:
     assert isinstance(type_, EncryptedType)
     if not isinstance(item, (Ciphertext, CiphertextProduct)):
         return f"{_kind(item)}, a ckks.Ciphertext is needed"
-    if isinstance(item, CiphertextProduct) and type_.data.parts != 3:
+    if isinstance(item, CiphertextProduct) and (type_.data.parts == 2 or (type_.data.parts is None and is_call)):
         return "a product that was not relinearized"
     engine = machine.engine
     if item.key_id != engine.key_id:
