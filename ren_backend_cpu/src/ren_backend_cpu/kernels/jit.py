@@ -45,6 +45,10 @@ class StoredCode(FunctionCache):
             return self._load_overload(sig, target_context)
 
 
+#: What a wrong guess about another version's internals would cost is the process, so only the versions that were tried are read so.
+_STORE = StoredCode if numba.version_info.short == (0, 68) else FunctionCache
+
+
 class Compiled:
     """A function whose machine code is made, or read from disk, when it is first asked for, by one thread.
 
@@ -108,7 +112,7 @@ class HostFunction(Compiled):
     def _make(self, store: bool) -> Any:
         made = numba.njit(nogil=True, **_OPTIONS)(self.function)
         if store:
-            made._cache = StoredCode(self.function)
+            made._cache = _STORE(self.function)
         made.compile(self.signature)
         made.disable_compile()
         return made
@@ -150,7 +154,7 @@ class Entry(Compiled):
     def _make(self, store: bool) -> Any:
         made = CFunc(self.function, normalize_signature(self.signature), locals={}, options=dict(_OPTIONS))
         if store:
-            made._cache = StoredCode(self.function)  # type: ignore[attr-defined]
+            made._cache = _STORE(self.function)  # type: ignore[attr-defined]
         made.compile()
         return made
 
