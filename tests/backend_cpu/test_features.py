@@ -57,7 +57,7 @@ def test_unknown_restriction_names_the_known_ones(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("REN_CPU_FEATURES", "avx9")
     features.target.cache_clear()
     try:
-        with pytest.raises(ParameterError, match=r"'avx9'.*scalar, u64, float, ifma"):
+        with pytest.raises(ParameterError, match=r"'avx9'.*scalar, u64, float, avx512, ifma, avx512-emulated"):
             features.target()
     finally:
         monkeypatch.undo()
@@ -91,6 +91,8 @@ assert (backend.copyout(m, 0, words) == x).all()
     ("environment", "paths"),
     [
         ({"REN_CPU_FEATURES": "scalar"}, "scalar"),
+        ({"REN_CPU_FEATURES": "ifma-emulated"}, "scalar,vector64,ifma-strict,ifma-lazy"),
+        ({"REN_CPU_FEATURES": "avx512-emulated"}, "scalar,vector64,float-strict,float-lazy"),
         # A host that knows neither instruction: it must run, not end in an LLVM error.
         ({"NUMBA_CPU_NAME": "generic"}, "scalar"),
         # numba removes every feature named avx..., fma stays

@@ -31,8 +31,12 @@ CONFORMANCE = HERE.parent / "conformance" / "test_cpu.py"
 
 
 def _restrictions() -> list[str]:
+    """Every kind of arithmetic but the preferred one; those of AVX-512 are emulated on a CPU that lacks it."""
     found = features.target()
-    wanted = ["scalar"]
+    native = "" if found.has("avx512f") and not found.emulated else "-emulated"
+    wanted = ["scalar", f"avx512{native}"]
+    if limb.IFMA_LAZY not in found.paths:
+        wanted.append("ifma-emulated")
     if limb.VECTOR64 in found.paths and limb.IFMA_LAZY in found.paths:
         wanted.append("u64")
     if found.fma and limb.FLOAT_LAZY not in found.paths:

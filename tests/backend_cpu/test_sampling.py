@@ -1,8 +1,6 @@
-"""Samplers of the CPU backend: key stream vectors, redraws, and no secret-dependent step in the compiled code."""
+"""Samplers of the CPU backend: key stream vectors, redraws (the compiled code itself: `test_avx512_code`)."""
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from ren.numtheory.primes import ntt_primes_above, ntt_primes_below
 from ren.numtheory.sampling import gaussian_thresholds, sample_rows
 from ren.ring import RingSpec
 from ren.testing.cases import KernelCase, cases
-from ren_backend_cpu.features import target
 from ren_backend_cpu.kernels import sampling
 from ren_backend_cpu.kernels.chacha import stream_words
 from ren_backend_cpu.lower_sampling import lower_sample
@@ -115,41 +112,3 @@ def test_scratch_is_demanded() -> None:
     unit = ExecUnit("sample", ring, ("ternary", None, 0), (Operand(0, 0, 4),), (), (Operand(1, 0, 64),))
     with pytest.raises(KernelOperandError, match="scratch"):
         lower_sample(unit)
-
-
-# -- what the compiled code does with secrets --------------------------------------------------------------------------
-
-
-@njit
-def _ternary(out, seed, stream, groups):
-    sampling._ternary(out, seed, stream, groups)
-
-
-@njit
-def _gaussian_tree(out, seed, table, stream, groups):
-    sampling._gaussian_tree(out, seed, table, stream, groups)
-
-
-@pytest.mark.skipif(not target().has("avx512f"), reason="needs AVX-512 for one register per key stream word")
-@pytest.mark.parametrize("kernel", [_ternary, _gaussian_tree], ids=["ternary", "gaussian"])
-def test_secret_samplers_neither_branch_nor_look_up(kernel) -> None:
-    """Between the first and the last rotation of the key stream the only jump closes the loop; nothing is gathered."""
-    seed, table = np.zeros(4, np.uint64), np.array(sampling.gaussian_tree(gaussian_thresholds("3.19")), np.uint64)
-    out = np.zeros(128, np.uint64)
-    tables = (table.ctypes.data,) if kernel is _gaussian_tree else ()
-    kernel(out.ctypes.data, seed.ctypes.data, *tables, 0, 1)
-    (assembly,) = kernel.inspect_asm().values()
-    lines = assembly.splitlines()
-    rotations = [i for i, line in enumerate(lines) if "vprold" in line]
-    assert len(rotations) >= 320, "20 rounds of 16 rotations in registers"
-    start = max(i for i in range(rotations[0]) if re.match(r"\S.*:$", lines[i]) and not lines[i].startswith(".L"))
-    end = next(i for i in range(rotations[-1], len(lines)) if re.match(r"\s+ret", lines[i]))
-    body = lines[start:end]
-    jumps = [i for i in range(start, end) if re.match(r"\s+j(?!mp)", lines[i])]
-    inside = [i for i in jumps if rotations[0] < i <= rotations[-1]]
-    assert not inside, [lines[i] for i in inside]
-    assert len(jumps) <= 2, "one test at entry, one at the end of the loop"
-    assert not any("gather" in line for line in body)
-    # Loads after the rounds use fixed addresses: no index register except the loop's own.
-    indexed = [line for line in body if re.search(r"vmov\w+\s+\(%r\w+,%r\w+", line)]
-    assert not indexed, indexed

@@ -47,7 +47,9 @@ def digest() -> str:
     # Variables that shape code (optimisation level, vectorisation, bounds checks, ...); the others do no harm but a second folder.
     settings = sorted(kv for kv in os.environ.items() if kv[0].startswith("NUMBA_") and kv[0] not in _NO_EFFECT)
     h.update(
-        repr((numba.__version__, llvmlite.__version__, t.cpu, sorted(t.features), sorted(t.paths), settings)).encode()
+        repr(
+            (numba.__version__, llvmlite.__version__, t.cpu, sorted(t.features), sorted(t.paths), t.emulated, settings)
+        ).encode()
     )
     return h.hexdigest()[:20]
 

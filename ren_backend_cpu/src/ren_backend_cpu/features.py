@@ -2,7 +2,8 @@
 
 Decided before anything is compiled: an instruction that the target lacks ends in an LLVM fatal error that kills the process.
 The target is the host unless NUMBA_CPU_NAME, NUMBA_CPU_FEATURES or NUMBA_ENABLE_AVX say otherwise. REN_CPU_FEATURES restricts the paths
-further, which is how the tests run every path on one machine.
+further, which is how the tests run every path on one machine; with "-emulated" the paths of AVX-512 are taken on a CPU without it, their
+special instructions spelled out in ordinary ones (`kernels.emit`): the same bits, many times slower, for tests only.
 """
 
 from __future__ import annotations
@@ -24,12 +25,26 @@ MIN_VECTOR_N = 128
 #: second-level cache (8.4 against 7.7 us at 2^14), and faster as soon as several limbs take turns (9.7 against 12.7 us).
 MIN_COMPRESSED_N = 1 << 14
 
+@dataclass(frozen=True, slots=True)
+class _Restriction:
+    """What a value of REN_CPU_FEATURES leaves: paths, the one that the CPU must have, and features that count as absent (by prefix)."""
+
+    paths: frozenset[int]
+    needs: int = limb.SCALAR
+    absent: str = "avx512"
+
+
+_FLOAT = frozenset({limb.SCALAR, limb.FLOAT_STRICT, limb.FLOAT_LAZY})
+_U64 = frozenset({limb.SCALAR, limb.VECTOR64})
 _RESTRICTIONS = {
-    "scalar": frozenset({limb.SCALAR}),
-    "u64": frozenset({limb.SCALAR, limb.VECTOR64}),
-    "float": frozenset({limb.SCALAR, limb.FLOAT_STRICT, limb.FLOAT_LAZY}),
-    "ifma": frozenset({limb.SCALAR, limb.VECTOR64, limb.IFMA_STRICT, limb.IFMA_LAZY}),
+    "scalar": _Restriction(frozenset({limb.SCALAR})),
+    "u64": _Restriction(_U64, limb.VECTOR64),
+    "float": _Restriction(_FLOAT, limb.FLOAT_LAZY),
+    "avx512": _Restriction(_U64 | _FLOAT, limb.VECTOR64, "avx512ifma"),
+    "ifma": _Restriction(_U64 | {limb.IFMA_STRICT, limb.IFMA_LAZY}, limb.IFMA_LAZY, "-"),
 }
+_EMULATED = "-emulated"
+_CHOICES = (*_RESTRICTIONS, *(name + _EMULATED for name in ("avx512", "ifma")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +55,11 @@ class Target:
     features: frozenset[str]
     fma: bool
     paths: frozenset[int]
+    #: Whether the AVX-512 features are claimed without being there.
+    emulated: bool = False
 
     def has(self, *names: str) -> bool:
-        """Whether all these LLVM features are present (and not switched off by REN_CPU_FEATURES=scalar)."""
+        """Whether all these LLVM features are present, or emulated (and not switched off by REN_CPU_FEATURES)."""
         return self.features.issuperset(names)
 
 
@@ -57,6 +74,10 @@ def target() -> Target:
     _, cpu, text = cpu_target.target_context.codegen().magic_tuple()
     features = frozenset(f[1:] for f in text.split(",") if f.startswith("+"))
     fma = _lowers_fma(cpu, text)
+    wanted = config.text("REN_CPU_FEATURES")
+    emulated = wanted in _CHOICES and wanted.endswith(_EMULATED)
+    if emulated:
+        features |= {"avx512f", "avx512dq", "avx512ifma"}
     paths = {limb.SCALAR}
     if {"avx512f", "avx512dq"} <= features:
         paths.add(limb.VECTOR64)
@@ -64,26 +85,24 @@ def target() -> Target:
         paths |= {limb.IFMA_STRICT, limb.IFMA_LAZY}
     if fma:
         paths |= {limb.FLOAT_STRICT, limb.FLOAT_LAZY}
-    wanted = config.text("REN_CPU_FEATURES")
     if wanted is not None:
-        keep = _RESTRICTIONS.get(wanted)
-        if keep is None:
+        if wanted not in _CHOICES:
             raise ParameterError(
-                f"REN_CPU_FEATURES is {wanted!r}, which is not one of {', '.join(_RESTRICTIONS)}",
+                f"REN_CPU_FEATURES is {wanted!r}, which is not one of {', '.join(_CHOICES)}",
                 subject="REN_CPU_FEATURES",
             )
-        if not paths & (keep - {limb.SCALAR}) and wanted != "scalar":
+        keep = _RESTRICTIONS[wanted.removesuffix(_EMULATED)]
+        if keep.needs not in paths:
             raise ParameterError(
                 f"REN_CPU_FEATURES asks for {wanted!r} but {cpu} has no such instructions",
                 subject="REN_CPU_FEATURES",
                 hint="Unset it, or use REN_CPU_FEATURES=scalar",
             )
-        paths &= keep
-        if wanted != "ifma":
-            features = frozenset(f for f in features if not f.startswith("avx512"))
+        paths &= keep.paths
+        features = frozenset(f for f in features if not f.startswith(keep.absent))
     if limb.IFMA_LAZY in paths:
         paths -= {limb.FLOAT_STRICT, limb.FLOAT_LAZY}  # same range, slower: never chosen, so never compiled
-    return Target(cpu, features, fma, frozenset(paths))
+    return Target(cpu, features, fma, frozenset(paths), emulated)
 
 
 def _lowers_fma(cpu: str, features: str) -> bool:

@@ -74,7 +74,8 @@ VARIABLES: dict[str, Variable] = {
             "REN_CPU_FEATURES",
             Form.TEXT,
             "scalar",
-            "restrict the CPU kernels to one kind of arithmetic: scalar, u64, float or ifma; unset: the fastest",
+            "restrict the CPU kernels to one kind of arithmetic: scalar, u64, float, avx512 or ifma; for tests on other CPUs: avx512-emulated or "
+            "ifma-emulated; unset: the fastest",
         ),
         Variable(
             "REN_THREADS",

@@ -144,11 +144,11 @@ class IfmaOps(Pointwise):
 
     def lo(self, acc: Value, a: Value, b: Value) -> Value:
         """acc + low 52 bits of the product of the low 52 bits of a and b."""
-        return self.em.call("llvm.x86.avx512.vpmadd52l.uq.512", self.ty, [acc, a, b])
+        return self.em.madd52_low(acc, a, b)
 
     def hi(self, acc: Value, a: Value, b: Value) -> Value:
         """acc + bits 52..103 of that product."""
-        return self.em.call("llvm.x86.avx512.vpmadd52h.uq.512", self.ty, [acc, a, b])
+        return self.em.madd52_high(acc, a, b)
 
     def barrett(self, hi: Value, lo: Value) -> Value:
         """hi 2^52 + lo (lo < 2^52, value < 2^(51 + k), k bits in q: two products fit) to [0, q)."""

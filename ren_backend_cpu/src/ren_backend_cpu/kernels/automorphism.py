@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ren.numtheory.roots import bit_reversal, ntt_automorphism_index, ntt_exponents
 
 from ren_backend_cpu.kernels import limb
-from ren_backend_cpu.kernels.emit import I64, Em, Value, kernel, load, uload, ustore, vt
+from ren_backend_cpu.kernels.emit import I64, Em, Value, kernel, load, uload, ustore
 from ren_backend_cpu.kernels.jit import compiled, entry, entry_with
 
 BLOCK = 64
@@ -31,19 +31,17 @@ def _emit_blocks(em: Em, pointers: list[Value], integers: list[Value]) -> None:
     src, out, blocks, patterns = pointers
     (count,) = integers
     b = em.b
-    words = vt(I64, 8)
-    lookup = "llvm.x86.avx512.permvar.di.512"
     with em.loop(count) as lp:
         block = em.word(blocks, lp.index)
         first = b.and_(block, em.i((1 << 40) - 1))
         c = b.lshr(block, em.i(40))
         by_row = em.vload(patterns, b.mul(b.and_(c, em.i(7)), em.i(8)), I64, 8)
-        rows = [em.call(lookup, words, [em.vload(src, b.add(first, em.i(8 * r)), I64, 8), by_row]) for r in range(8)]
+        rows = [em.permute(em.vload(src, b.add(first, em.i(8 * r)), I64, 8), by_row) for r in range(8)]
         rows = em.transpose(rows)
         for r in range(8):
             h = b.add(em.word(patterns, 128 + r), c)
             lanes = b.add(em.i(64), b.mul(b.and_(b.lshr(h, em.i(3)), em.i(7)), em.i(8)))
-            rows[r] = em.call(lookup, words, [rows[r], em.vload(patterns, lanes, I64, 8)])
+            rows[r] = em.permute(rows[r], em.vload(patterns, lanes, I64, 8))
         base = b.mul(lp.index, em.i(BLOCK))
         for r, row in enumerate(em.transpose(rows)):
             em.vstore(row, out, b.add(base, em.i(8 * r)), I64)

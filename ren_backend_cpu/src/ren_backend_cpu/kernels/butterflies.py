@@ -116,10 +116,10 @@ class IfmaStrict(Butterfly):
         self.mask, self.zero = const(self.ty, (1 << 52) - 1), const(self.ty, 0)
 
     def lo(self, acc: Value, a: Value, b: Value) -> Value:
-        return self.em.call("llvm.x86.avx512.vpmadd52l.uq.512", self.ty, [acc, a, b])
+        return self.em.madd52_low(acc, a, b)
 
     def hi(self, acc: Value, a: Value, b: Value) -> Value:
-        return self.em.call("llvm.x86.avx512.vpmadd52h.uq.512", self.ty, [acc, a, b])
+        return self.em.madd52_high(acc, a, b)
 
     def csub(self, x: Value, m: Value) -> Value:
         return self.em.umin(x, self.b.sub(x, m))

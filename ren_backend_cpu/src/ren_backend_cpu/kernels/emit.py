@@ -53,6 +53,7 @@ class Em:
         self.b = builder
         self.m = builder.module
         self._unsigned_minimum = target().has("avx512f")
+        self._emulated = target().emulated
 
     # -- scalars and addresses ---------------------------------------------------------------------------------------
 
@@ -177,6 +178,46 @@ class Em:
     def rint(self, a: Value) -> Value:
         """Nearest integer, ties to even."""
         return self.call("llvm.rint." + self._tag(a), a.type, [a])
+
+    # -- AVX-512: one instruction each, or what it computes where the target emulates it (`features`) ------------------
+
+    def madd52_low(self, acc: Value, a: Value, b: Value) -> Value:
+        """acc + the low 52 bits of the product of the low 52 bits of a and b, in 8 lanes."""
+        if not self._emulated:
+            return self.call("llvm.x86.avx512.vpmadd52l.uq.512", acc.type, [acc, a, b])
+        mask = const(acc.type, (1 << 52) - 1)
+        return self.b.add(acc, self.b.and_(self.b.mul(a, b), mask))
+
+    def madd52_high(self, acc: Value, a: Value, b: Value) -> Value:
+        """acc + bits 52..103 of that product."""
+        if not self._emulated:
+            return self.call("llvm.x86.avx512.vpmadd52h.uq.512", acc.type, [acc, a, b])
+        bd, half, mask = self.b, const(acc.type, 26), const(acc.type, (1 << 26) - 1)
+        (a0, a1), (b0, b1) = ((bd.and_(v, mask), bd.and_(bd.lshr(v, half), mask)) for v in (a, b))
+        middle = bd.add(bd.add(bd.mul(a1, b0), bd.mul(a0, b1)), bd.lshr(bd.mul(a0, b0), half))
+        return bd.add(acc, bd.add(bd.mul(a1, b1), bd.lshr(middle, half)))
+
+    def permute(self, table: Value, index: Value) -> Value:
+        """Lane i is lane index[i] modulo 8 of the 8 words of `table`."""
+        if not self._emulated:
+            return self.call("llvm.x86.avx512.permvar.di.512", table.type, [table, index])
+        return self._pick([table], index)
+
+    def permute2(self, low: Value, index: Value, high: Value) -> Value:
+        """Lane i is word index[i] modulo 16 of the 8 words of `low` and the 8 of `high`."""
+        if not self._emulated:
+            return self.call("llvm.x86.avx512.vpermi2var.q.512", low.type, [low, index, high])
+        return self._pick([low, high], index)
+
+    def _pick(self, tables: Sequence[Value], index: Value) -> Value:
+        b, ty = self.b, index.type
+        whole = tables[0] if len(tables) == 1 else self.shuffle(tables[0], tables[1], range(2 * ty.count))
+        index = b.and_(index, const(ty, len(tables) * ty.count - 1))
+        out = ir.Constant(ty, ir.Undefined)
+        for lane in range(ty.count):
+            at = ir.Constant(I32, lane)
+            out = b.insert_element(out, b.extract_element(whole, b.extract_element(index, at)), at)
+        return out
 
     # -- control -----------------------------------------------------------------------------------------------------
 

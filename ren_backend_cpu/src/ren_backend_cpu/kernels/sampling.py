@@ -127,9 +127,9 @@ def _emit_gaussian_tree(em: Em, pointers: list[Value], integers: list[Value]) ->
         u = b.lshr(x, const(words, 1))
         k = b.zext(b.icmp_unsigned(">=", u, levels[0]), words)
         for level in levels[1:4]:
-            t = em.call("llvm.x86.avx512.permvar.di.512", words, [level, k])
+            t = em.permute(level, k)
             k = b.add(b.add(k, k), b.zext(b.icmp_unsigned(">=", u, t), words))
-        t = em.call("llvm.x86.avx512.vpermi2var.q.512", words, [levels[4], k, levels[5]])
+        t = em.permute2(levels[4], k, levels[5])
         k = b.add(b.add(k, k), b.zext(b.icmp_unsigned(">=", u, t), words))
         em.vstore(_signed(em, k, x), out, i, I64)
 
