@@ -9,10 +9,10 @@ Results have the bits of the units apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind, read_later
 from ren.ops import Domain
 
 from ren_backend_cpu.lower_remainder import fits
@@ -62,7 +62,7 @@ def _transformed(units: Sequence[ExecUnit], at: int) -> tuple[ExecUnit, int] | N
         unit = units[place]
         if unit.kernel == "ntt" and unit.inputs == unit.outputs == (made,) and unit.ring == first.ring:
             return replace(first, kernel=merged), place
-        if any(_overlap(made, o) for o in unit.operands):
+        if any(made.overlaps(o) for o in unit.operands):
             return None
     return None
 
@@ -89,13 +89,13 @@ def _remainder(
         or converted != Operand(extended.slot, extended.offset + n, extended.words - n)
         or not subtract.outputs == transform.inputs == transform.outputs
         or slots[extended.slot].kind is not SlotKind.TEMPORARY
-        or _needed(units[at + 3 :], extended)
-        or any(_overlap(extended, o) for o in (*extend.inputs, out))
+        or read_later(units[at + 3 :], extended)
+        or any(extended.overlaps(o) for o in (*extend.inputs, out))
     ):
         return None
     # The last unit that wrote to the memory of the error must be a sample of it and of one limb more, which nobody else reads but for that limb.
     drawn = next((i for i in range(len(before) - 1, -1, -1) if _writes(before[i], error)), None)
-    if drawn is None or slots[error.slot].kind is not SlotKind.TEMPORARY or _needed(units[at + 2 :], error):
+    if drawn is None or slots[error.slot].kind is not SlotKind.TEMPORARY or read_later(units[at + 2 :], error):
         return None
     sample = before[drawn]
     whole = Operand(error.slot, error.offset, error.words + n)
@@ -105,13 +105,13 @@ def _remainder(
         or 2 * bound >= last
         or sample.outputs != (whole,)
         or (sample.ring.n, sample.ring.moduli) != (n, (*kept_moduli, last))
-        or any(_overlap(error, o) for unit in before[drawn + 1 :] for o in (*unit.inputs, *unit.scratch))
-        or _overlap(whole, out)
-        or _overlap(whole, extended)
+        or any(error.overlaps(o) for unit in before[drawn + 1 :] for o in (*unit.inputs, *unit.scratch))
+        or whole.overlaps(out)
+        or whole.overlaps(extended)
     ):
         return None
     row = Operand(whole.slot, whole.offset + error.words, n)
-    if any(_writes(unit, row) for unit in before[drawn + 1 :]) or any(_overlap(row, o) for o in extend.scratch):
+    if any(_writes(unit, row) for unit in before[drawn + 1 :]) or any(row.overlaps(o) for o in extend.scratch):
         return None
     one = replace(sample, ring=sample.ring.take(sample.ring.limbs - 1, sample.ring.limbs), outputs=(row,))
     scratch = (Operand(extended.slot, extended.offset, n),)
@@ -121,22 +121,4 @@ def _remainder(
 
 
 def _writes(unit: ExecUnit, operand: Operand) -> bool:
-    return any(_overlap(operand, o) for o in (*unit.outputs, *unit.scratch))
-
-
-def _needed(later: Iterable[ExecUnit], value: Operand) -> bool:
-    """Whether a later unit reads `value` before other units have written over all of it."""
-    for other in later:
-        if any(_overlap(value, o) for o in (*other.inputs, *other.scalars)):
-            return True
-        if any(
-            o.slot == value.slot and o.offset <= value.offset and o.offset + o.words >= value.offset + value.words
-            for o in other.outputs
-        ):
-            return False
-    return False
-
-
-def _overlap(a: Operand, b: Operand) -> bool:
-    """Whether two operands share words."""
-    return a.slot == b.slot and a.offset < b.offset + b.words and b.offset < a.offset + a.words
+    return any(operand.overlaps(o) for o in (*unit.outputs, *unit.scratch))

@@ -6,11 +6,11 @@ the permutation, so that a pass over memory and the temporary in between are sav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from ren.engine.exec_unit import ExecUnit, Operand, Slot, SlotKind
+from ren.engine.exec_unit import ExecUnit, Slot, SlotKind, read_later
 from ren.ops import Domain
 
 #: Kernel of a fused unit; params of `mod_down`, then g. Not one that a backend can declare.
@@ -23,7 +23,7 @@ def fuse(units: Sequence[ExecUnit], slots: Sequence[Slot]) -> list[ExecUnit]:
     at = 0
     while at < len(units):
         first, second = units[at], units[at + 1] if at + 1 < len(units) else None
-        if second is not None and _fits(first, second, slots) and not _needed(islice(units, at + 2, None), first):
+        if second is not None and _fits(first, second, slots) and not read_later(islice(units, at + 2, None), *first.outputs):
             g, _ = second.params
             fused.append(
                 replace(first, kernel=MOD_DOWN_AUTOMORPHISM, params=(*first.params, g), outputs=second.outputs)
@@ -45,24 +45,5 @@ def _fits(first: ExecUnit, second: ExecUnit, slots: Sequence[Slot]) -> bool:
         and first.outputs == second.inputs
         and first.ring.n == second.ring.n  # equal words may be fewer, longer rows
         and slots[first.outputs[0].slot].kind is SlotKind.TEMPORARY
-        and not any(_overlap(a, b) for a in first.inputs for b in second.outputs)
+        and not any(a.overlaps(b) for a in first.inputs for b in second.outputs)
     )
-
-
-def _needed(later: Iterable[ExecUnit], unit: ExecUnit) -> bool:
-    """Whether a later unit reads what `unit` wrote, before other units have written over all of it."""
-    (value,) = unit.outputs
-    for other in later:
-        if any(_overlap(value, o) for o in (*other.inputs, *other.scalars)):
-            return True
-        if any(
-            o.slot == value.slot and o.offset <= value.offset and o.offset + o.words >= value.offset + value.words
-            for o in other.outputs
-        ):
-            return False
-    return False
-
-
-def _overlap(a: Operand, b: Operand) -> bool:
-    """Whether two operands share words."""
-    return a.slot == b.slot and a.offset < b.offset + b.words and b.offset < a.offset + a.words

@@ -6,6 +6,7 @@ several threads, and saved plans possible.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -37,6 +38,22 @@ class Operand:
     offset: int
     words: int
 
+    def overlaps(self, other: Operand) -> bool:
+        """Whether both share words. Slots are apart from each other, except where two names stand for one buffer at a run."""
+        return (
+            self.slot == other.slot
+            and self.offset < other.offset + other.words
+            and other.offset < self.offset + self.words
+        )
+
+    def covers(self, other: Operand) -> bool:
+        """Whether all words of `other` are words of this."""
+        return (
+            self.slot == other.slot
+            and self.offset <= other.offset
+            and self.offset + self.words >= other.offset + other.words
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ExecUnit:
@@ -54,3 +71,13 @@ class ExecUnit:
     def operands(self) -> tuple[Operand, ...]:
         """Inputs, scalars, outputs, scratch: the order in which compiled units take their views."""
         return self.inputs + self.scalars + self.outputs + self.scratch
+
+
+def read_later(later: Iterable[ExecUnit], value: Operand) -> bool:
+    """Whether one of these units, in order, reads `value` before a single output has written over all of it."""
+    for unit in later:
+        if any(value.overlaps(o) for o in (*unit.inputs, *unit.scalars)):
+            return True
+        if any(o.covers(value) for o in unit.outputs):
+            return False
+    return False
