@@ -250,9 +250,9 @@ def test_b46_need_22_work_grows_with_the_size() -> None:
     assert set(large) == set(small)
     grown = {name: large[name] / small[name] for name in large}
     assert max(grown.values()) <= 10.5, {n: round(g, 2) for n, g in grown.items() if g > 10.5}
-    # Parts that look at every operation are among them: what is counted is the work.
-    assert grown["trace"] > 9
-    assert grown["readiness"] > 9
+    # Parts that look at every operation are among them: what is counted is the work, not what each part does once.
+    assert grown["trace"] > 8
+    assert grown["readiness"] > 8
 
 
 @pytest.mark.full

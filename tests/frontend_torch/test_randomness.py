@@ -387,15 +387,19 @@ def test_draws_of_other_threads_are_theirs(source: str) -> None:
 def test_where_two_threads_may_have_drawn_the_refusal_says_so() -> None:
     """The function holds a generator that another thread uses: whose draw it was cannot be told."""
 
+    entered, drawn = threading.Event(), threading.Event()
+
     def holds(x: Any) -> Any:
+        entered.set()
+        drawn.wait(10)
         return x * (1 if NUMPY is not None else 2)
 
+    def draw() -> None:
+        if entered.is_set():
+            NUMPY.random()
+            drawn.set()
+
     before = NUMPY.bit_generator.state
-
-    def work() -> None:
-        for _ in range(100):
-            traced(holds)
-
     with pytest.raises(TraceRandomnessError, match="unless another thread did meanwhile"):
-        while_drawing(NUMPY.random, work)
+        while_drawing(draw, lambda: traced(holds))
     assert NUMPY.bit_generator.state != before

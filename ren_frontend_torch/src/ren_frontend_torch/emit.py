@@ -117,9 +117,16 @@ class Emitter:
     # -- kept calls --------------------------------------------------------------------------------------------------
 
     def kept(
-        self, kind: str, target: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], known: Attribute | None = None
+        self,
+        kind: str,
+        target: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        known: Attribute | None = None,
+        reason: str | None = None,
     ) -> tuple[SSAValue, Any]:
         """Append a `torch.call`; its result, and what the call gives on meta tensors where all shapes are known. known: the type of a public result.
+        reason: why it has no encrypted meaning.
 
         Raises LiteralError for arguments without a literal form.
         """
@@ -131,6 +138,8 @@ class Emitter:
             attributes["ren.call.arguments"] = literal_args
         if literal_kwargs:
             attributes["ren.call.keywords"] = literal_kwargs
+        if reason is not None:
+            attributes["ren.call.reason"] = reason
         role = strongest(operands)
         meta = None
         if role == "encrypted":

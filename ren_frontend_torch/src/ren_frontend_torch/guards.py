@@ -52,6 +52,14 @@ class PublicWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
             message = f"{name} draws random numbers, which would be frozen into the program"
             self._refuse(TraceRandomnessError, message, DRAW_OUTSIDE, source)
 
+    def compares_types(self, source: Source) -> None:
+        """type(...) is compared with something at this line."""
+        message = (
+            "type(...) of a value that is traced is no torch.Tensor: a comparison with that says no, at every run. "
+            "Ask isinstance(x, torch.Tensor), which says yes"
+        )
+        self._report("frozen-type", message, "type", source)
+
     def check_written(self, value: Any) -> None:
         """Refuse a tensor whose memory holds what was left there."""
         if self._unwritten and isinstance(value, torch.Tensor) and _storage(value) in self._unwritten:

@@ -47,6 +47,9 @@ class Handle(torch.Tensor):
     tracer: Tracer
     memory: Storage
 
+    #: What code that asks for the class is to find. (`type` cannot be told; see `frozen-type`.)
+    __class__ = property(lambda self: torch.Tensor)
+
     # NumPy arrays and scalars on the left leave the operation to the handle.
     __array_ufunc__ = None
 
@@ -255,8 +258,7 @@ def _reflected(function: Any) -> Callable[..., Any]:
 
 def _in_place(function: Any) -> Callable[..., Any]:
     def apply(self: Handle, other: Any) -> Any:
-        self.tracer.check_in_place(self)
-        return self.move(self.tracer.call("function", function, (self, other), {}))
+        return self.tracer.in_place(function, self, other)
 
     return apply
 
@@ -265,7 +267,8 @@ for _name in BINARY:
     _function = getattr(operator, _name + "_" if _name in ("and", "or") else _name)
     setattr(Handle, f"__{_name}__", _operator(_function))
     setattr(Handle, f"__r{_name}__", _reflected(_function))
-    setattr(Handle, f"__i{_name}__", _in_place(_function))
+    if _name != "matmul":  # tensors have none: x @= W makes a new one
+        setattr(Handle, f"__i{_name}__", _in_place(_function))
 for _name in words("neg pos abs invert lt le eq ne gt ge getitem"):
     setattr(Handle, f"__{_name}__", _operator(getattr(operator, _name)))
 # Defining __eq__ does not take away the identity hash of tensors.

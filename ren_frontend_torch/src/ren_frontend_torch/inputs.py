@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 import torch
@@ -156,19 +156,32 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 def _checked(spec: Any, path: str) -> Any:
     if isinstance(spec, InputSpec):
         return spec
-    if isinstance(spec, (tuple, list)):
-        made = [_checked(s, f"{path}[{i}]") for i, s in enumerate(spec)]
-        return tuple(made) if isinstance(spec, tuple) else made
-    if isinstance(spec, Mapping):
+    if type(spec) in (tuple, list) or is_namedtuple(spec):
+        return _remade(spec, [_checked(s, f"{path}[{i}]") for i, s in enumerate(spec)])
+    if type(spec) is dict:
         bad = next((k for k in spec if not isinstance(k, str)), None)
         if bad is not None:
             raise InputSpecTypeError(f"{path} has the key {bad!r}; keys of containers are str", subject=path)
         return {k: _checked(s, f"{path}[{k!r}]") for k, s in spec.items()}
+    if isinstance(spec, (tuple, list, Mapping)) or is_dataclass(spec):
+        raise InputSpecTypeError(
+            f"{path} is a {type(spec).__name__}: what the function gets would be of another type",
+            subject=path,
+            hint="Containers of roles are tuples, named tuples, lists and dicts: build the object inside the function",
+        )
     raise InputSpecTypeError(
         f"{path} is a {type(spec).__name__}, no role",
         subject=path,
         hint="Use encrypted(...), message(), plaintext() or static(value)",
     )
+
+
+def is_namedtuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _remade(container: Any, items: list[Any]) -> Any:
+    return type(container)._make(items) if is_namedtuple(container) else type(container)(items)
 
 
 def leaves(spec: Any, path: str) -> list[tuple[str, InputSpec]]:
@@ -185,7 +198,16 @@ def filled(spec: Any, path: str, make: Callable[[str, InputSpec], Any]) -> Any:
         return make(path, spec)
     if isinstance(spec, dict):
         return {k: filled(s, f"{path}[{k!r}]", make) for k, s in spec.items()}
-    return type(spec)(filled(s, f"{path}[{i!r}]", make) for i, s in enumerate(spec))
+    return _remade(spec, [filled(s, f"{path}[{i!r}]", make) for i, s in enumerate(spec)])
+
+
+def plain(structure: Any) -> Any:
+    """The structure with tuples in place of named ones, as a program holds it."""
+    if isinstance(structure, dict):
+        return {k: plain(v) for k, v in structure.items()}
+    if isinstance(structure, tuple):
+        return tuple(map(plain, structure))
+    return [plain(v) for v in structure] if isinstance(structure, list) else structure
 
 
 def _is_literal(value: Any) -> bool:

@@ -114,3 +114,29 @@ def line_that_changes(codes: Iterable[CodeType], name: str) -> Source | None:
             if named is None:
                 named = code.co_filename, line
     return named
+
+
+def lines_that_compare_types(codes: Iterable[CodeType]) -> list[Source]:
+    """The user's lines where `type(...)` of a variable other than self is compared: what no object can answer in another's place. Installed packages
+    are left out: their authors cannot act on it here."""
+    lines: dict[Source, None] = {}
+    for code in codes:
+        if is_hidden(code) or is_library(code) or is_installed(code.co_filename):
+            continue
+        found = [i for i in dis.get_instructions(code) if i.opname not in _PADDING]
+        for at, asks in enumerate(found[:-3]):
+            if asks.argval != "type" or not asks.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
+                continue
+            of = next((i for i in found[at + 1 : at + 3] if i.opname not in ("PUSH_NULL",)), None)
+            if of is None or not of.opname.startswith("LOAD_") or of.argval in ("self", "cls"):
+                continue
+            line = None if asks.positions is None else asks.positions.lineno
+            after = found[at + 2 : at + 2 + _COMPARED_WITHIN]
+            if line is not None and any(i.opname.startswith(("IS_OP", "COMPARE_OP", "CONTAINS_OP")) for i in after):
+                lines[code.co_filename, line] = None
+    return list(lines)
+
+
+_PADDING = ("PRECALL", "CACHE", "EXTENDED_ARG")
+#: Instructions between `type` and the comparison of its result: the call and what it is compared with, a dotted name or a tuple of a few.
+_COMPARED_WITHIN = 12

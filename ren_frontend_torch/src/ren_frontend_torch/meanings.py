@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from ren.program.rows import RuleError
 from xdsl.ir import SSAValue
 
-from ren_frontend_torch import moving, rows
-from ren_frontend_torch.emit import Emitter, Unsupported, encrypted_state, is_public, number, role_of
+from ren_frontend_torch import moving, products
+from ren_frontend_torch.broadcasting import met
+from ren_frontend_torch.emit import Emitter, Unsupported, encrypted_state, is_public, number
 from ren_frontend_torch.handles import Handle
 from ren_frontend_torch.moving import axes_of
 from ren_frontend_torch.targets import SPELLINGS
@@ -62,23 +62,6 @@ _ALIASES = {"self": "input", "x": "input", "x1": "input", "axis": "dim", "keepdi
 # -- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def _met(e: Emitter, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
-    """An element-wise operation. One element of a vector lies in one slot; before it meets a whole vector it is copied to all slots, as a sum over itself."""
-    rows.check_aligned(e, a, b)
-    try:
-        return e.build(name, [a, b])
-    except RuleError:
-        spread = [
-            e.build("ren.semantic.sum", [v], {"keepdim": 1} if e.rank(v) else {})
-            if encrypted_state(v) is not None and e.layout(v).elements == 1
-            else v
-            for v in (a, b)
-        ]
-        if all(new is old for new, old in zip(spread, (a, b), strict=True)):
-            raise
-        return e.build(name, spread)
-
-
 def _scaled(e: Emitter, x: Any, alpha: Any) -> SSAValue:
     """alpha * x."""
     factor = number(alpha)
@@ -91,22 +74,22 @@ def _scaled(e: Emitter, x: Any, alpha: Any) -> SSAValue:
 
 
 def add(e: Emitter, input: Any, other: Any, alpha: Any = 1) -> SSAValue:
-    return _met(e, "ren.semantic.add", e.value(input), _scaled(e, other, alpha))
+    return met(e, "ren.semantic.add", e.value(input), _scaled(e, other, alpha))
 
 
 def subtract(e: Emitter, input: Any, other: Any, alpha: Any = 1) -> SSAValue:
-    return _met(e, "ren.semantic.subtract", e.value(input), _scaled(e, other, alpha))
+    return met(e, "ren.semantic.subtract", e.value(input), _scaled(e, other, alpha))
 
 
 def reversed_subtract(e: Emitter, input: Any, other: Any, alpha: Any = 1) -> SSAValue:
-    return _met(e, "ren.semantic.subtract", e.value(other), _scaled(e, input, alpha))
+    return met(e, "ren.semantic.subtract", e.value(other), _scaled(e, input, alpha))
 
 
 def multiply(e: Emitter, input: Any, other: Any) -> SSAValue:
     a, b = e.value(input), e.value(other)
     if is_public(a) and is_public(b):
         return e.public("function", "torch.mul", input, other)
-    return _met(e, "ren.semantic.multiply", a, b)
+    return met(e, "ren.semantic.multiply", a, b)
 
 
 def divide(e: Emitter, input: Any, other: Any, rounding_mode: Any = None) -> SSAValue:
@@ -121,8 +104,7 @@ def divide(e: Emitter, input: Any, other: Any, rounding_mode: Any = None) -> SSA
         type(other) is not Handle and isinstance(other, torch.Tensor) and not bool((other != 0).all())
     ):
         raise Unsupported("the divisor contains 0")
-    rows.check_aligned(e, a, b)
-    return e.build("ren.semantic.divide", [a, b])
+    return met(e, "ren.semantic.divide", a, b)
 
 
 def power(e: Emitter, input: Any, exponent: Any) -> Any:
@@ -203,59 +185,6 @@ def _partial(e: Emitter, x: SSAValue, axes: set[int], keepdim: bool, mean: bool)
     return moving.reshaped(e, summed, [1 if i in axes else d for i, d in enumerate(shape)] if keepdim else kept)
 
 
-# -- matrix products -------------------------------------------------------------------------------------------------
-
-
-def matmul(e: Emitter, input: Any, other: Any) -> SSAValue:
-    a, b = e.value(input), e.value(other)
-    left, right = encrypted_state(a) is not None, encrypted_state(b) is not None
-    if left and right:
-        if e.rank(a) != 1 or e.rank(b) != 1 or e.batched(a) or e.batched(b):
-            raise Unsupported("a product of an encrypted matrix")
-        return e.build("ren.semantic.sum", [multiply(e, a, b)])
-    if left:
-        return _by_public(e, a, b, "right")
-    if e.batched(b):
-        raise Unsupported("with batch axes the matrix stands on the right: x @ W.T")
-    return _by_public(e, b, a, "linear")
-
-
-def _by_public(e: Emitter, x: SSAValue, matrix: SSAValue, form: str) -> SSAValue:
-    """The product of an encrypted vector with public data of known shape."""
-    if role_of(matrix) == "plaintext":
-        raise Unsupported("the matrix is a plaintext: declare it message(shape=...)")
-    if e.public_shape(matrix) is None:
-        raise Unsupported("the shape of the matrix is unknown: declare it message(shape=...)")
-    return e.build("ren.semantic.matmul", [x, matrix], {"form": form})
-
-
-def dot(e: Emitter, input: Any, other: Any) -> SSAValue:
-    """Of two vectors, and nothing else."""
-    if e.batched(e.value(input)) or e.batched(e.value(other)):
-        raise Unsupported("torch.dot takes no batch: write (x * w).sum(-1), or x @ w")
-    return matmul(e, input, other)
-
-
-def inner(e: Emitter, input: Any, other: Any) -> SSAValue:
-    """Over the last axes of both."""
-    a, b = e.value(input), e.value(other)
-    if encrypted_state(a) is not None and encrypted_state(b) is None:
-        return _by_public(e, a, b, "linear")
-    return matmul(e, input, other)
-
-
-def _matrix_vector(e: Emitter, input: Any, vec: Any) -> SSAValue:
-    return matmul(e, input, vec)
-
-
-def linear(e: Emitter, input: Any, weight: Any, bias: Any = None) -> SSAValue:
-    x, w = e.value(input), e.value(weight)
-    if encrypted_state(x) is None or encrypted_state(w) is not None:
-        raise Unsupported("the weight of a linear layer has to be public data")
-    product = _by_public(e, x, w, "linear")
-    return product if bias is None else add(e, product, bias)
-
-
 # -- nothing to do ---------------------------------------------------------------------------------------------------
 
 
@@ -290,14 +219,15 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "conjugate": conjugate,
     "convert": convert,
     "divide": divide,
-    "dot": dot,
+    "dot": products.dot,
     "dropout": dropout,
     "flatten": moving.flatten,
     "getitem": moving.getitem,
-    "inner": inner,
-    "linear": linear,
-    "matmul": matmul,
-    "matrix_vector": _matrix_vector,
+    "inner": products.inner,
+    "linear": products.linear,
+    "matmul": products.matmul,
+    "matrix_matrix": products.matrix_matrix,
+    "matrix_vector": products.matrix_vector,
     "mean": _reduction("ren.semantic.mean"),
     "multiply": multiply,
     "narrow": moving.narrow,

@@ -253,20 +253,20 @@ def permute(e: Emitter, input: Any, dims: Any = ()) -> SSAValue:
     rank = len(shape_of(e, x))
     if any(type(d) is not int for d in order) or sorted(d % max(rank, 1) for d in order) != list(range(rank)):
         raise Unsupported(f"{order} is no order of {rank} axes")
-    return _moved(e, x, lambda numbers: numbers.permute(*order))
+    return moved(e, x, lambda numbers: numbers.permute(*order))
 
 
 def swap_axes(e: Emitter, input: Any, dim0: Any, dim1: Any) -> SSAValue:
     x = e.value(input)
     axes_of(e, x, (dim0, dim1))
-    return _moved(e, x, lambda numbers: numbers.transpose(dim0, dim1))
+    return moved(e, x, lambda numbers: numbers.transpose(dim0, dim1))
 
 
 def transpose(e: Emitter, input: Any) -> SSAValue:
     x = e.value(input)
     if e.batched(x):
         raise Unsupported("a transposition would move the batch axes: write x.transpose(-2, -1)")
-    return x if e.rank(x) <= 1 else _moved(e, x, lambda numbers: numbers.permute(*reversed(range(numbers.dim()))))
+    return x if e.rank(x) <= 1 else moved(e, x, lambda numbers: numbers.permute(*reversed(range(numbers.dim()))))
 
 
 # -- picking elements ------------------------------------------------------------------------------------------------
@@ -279,10 +279,10 @@ def picked(e: Emitter, x: SSAValue, items: tuple[Any, ...]) -> SSAValue:
             b is not None and type(b) is not int for b in (item.start, item.stop, item.step)
         ):
             raise Unsupported("a slice takes bounds that are known while tracing: declare them static(...)")
-    return _moved(e, x, lambda numbers: numbers[items])
+    return moved(e, x, lambda numbers: numbers[items])
 
 
-def _moved(e: Emitter, x: SSAValue, move: Callable[[torch.Tensor], torch.Tensor]) -> SSAValue:
+def moved(e: Emitter, x: SSAValue, move: Callable[[torch.Tensor], torch.Tensor]) -> SSAValue:
     """What `move` does to the numbers of the elements, done to the elements: nothing but another shape where they stay in order, else a product with a
     matrix of zeros and ones, which costs one level and the rotations of a matrix product."""
     shape = e.layout(x).shape

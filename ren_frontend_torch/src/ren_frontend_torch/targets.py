@@ -105,6 +105,9 @@ ONLY_IN_TRAINING: frozenset[str] = frozenset(
     words("alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout feature_dropout rrelu")
 )
 
+#: Calls that give back the very object that they are asked for, so that `is` sees it.
+ITSELF = frozenset(words("contiguous cpu resolve_conj resolve_neg positive pos"))
+
 #: What returns memory as it was left.
 UNWRITTEN: frozenset[str] = frozenset(
     words("empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize")
@@ -214,12 +217,13 @@ SPELLINGS: tuple[Spelling, ...] = (
     _row("permute", "torch.permute .permute", "input *dims", "axes in another order", fresh=False),
     _row(
         "matmul",
-        "torch.matmul torch.mm torch.linalg.matmul operator.matmul .matmul .mm",
+        "torch.matmul torch.linalg.matmul operator.matmul .matmul",
         "input other",
-        "encrypted vector with public matrix or vector, or two encrypted vectors",
+        "encrypted vector or matrix with public matrix or vector, or two encrypted vectors",
     ),
-    _row("dot", "torch.dot .dot", "input other", "encrypted vector with public or encrypted vector; no batches"),
-    _row("matrix_vector", "torch.mv .mv", "input vec", "public matrix times encrypted vector"),
+    _row("matrix_matrix", "torch.mm .mm", "input mat2", "encrypted matrix with public matrix; no batches"),
+    _row("dot", "torch.dot .dot", "input tensor", "encrypted vector with public or encrypted vector; no batches"),
+    _row("matrix_vector", "torch.mv .mv", "input vec", "a matrix times a vector, one of them encrypted; no batches"),
     _row("inner", "torch.inner .inner", "input other", "over the last axes"),
     _row("linear", "torch.nn.functional.linear", "input weight bias", "public weight and bias"),
     _row(

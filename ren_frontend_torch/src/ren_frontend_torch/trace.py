@@ -28,8 +28,8 @@ from ren_frontend_torch.capture import CaptureResult
 from ren_frontend_torch.generators import States
 from ren_frontend_torch.guards import DRAW_OUTSIDE
 from ren_frontend_torch.handles import Handle
-from ren_frontend_torch.inputs import Inputs, declared, filled, leaves
-from ren_frontend_torch.locations import UNKNOWN, line_that_changes, traceback_source
+from ren_frontend_torch.inputs import Inputs, declared, filled, leaves, plain
+from ren_frontend_torch.locations import UNKNOWN, line_that_changes, lines_that_compare_types, traceback_source
 from ren_frontend_torch.materials import Materials
 from ren_frontend_torch.state import State
 from ren_frontend_torch.tracer import Tracer
@@ -109,7 +109,7 @@ def _traced(roles: Inputs, tracer: Tracer, arguments: list[tuple[str, InputSpec]
     attributes: dict[str, Any] = {entry.INPUT_NAMES: list(roles.runtime)}
     if any(not isinstance(roles.specs[n], InputSpec) for n in roles.runtime):
         attributes[entry.INPUT_STRUCTURE] = {
-            n: filled(roles.specs[n], n, lambda p, s: None if s.role == "static" else OperandRef(numbers[p]))
+            n: plain(filled(roles.specs[n], n, lambda p, s: None if s.role == "static" else OperandRef(numbers[p])))
             for n in roles.runtime
         }
     if roles.defaults:
@@ -167,6 +167,8 @@ def _ran(roles: Inputs, tracer: Tracer, given: dict[str, Any], captured: Materia
     if refused is not None:
         # The function caught it and went on with something else.
         raise refused
+    for source in lines_that_compare_types(tracer.watch.ran):
+        work.compares_types(source)
     file, line = _definition(roles.function)
     generator = before.changed(tracer.watch.ran if tracer.watch.knows else None)
     if generator is not None:

@@ -28,7 +28,7 @@ from torch.overrides import is_tensor_method_or_property
 from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
-from ren_frontend_torch import lookup, targets
+from ren_frontend_torch import in_place, lookup, targets
 from ren_frontend_torch.emit import RANK, Emitter, Unsupported, message_type, role_of
 from ren_frontend_torch.guards import PublicWork
 from ren_frontend_torch.handles import ANSWERS, QUESTIONS, Handle, Storage
@@ -52,6 +52,8 @@ class Tracer(Known):
         self.diagnostics: dict[Diagnostic, None] = {}
         self.closed = False
         self._parts: dict[fx.Node, list[Attribute]] = {}
+        #: Nodes of encrypted values that met complex numbers; a change in place keeps real ones real.
+        self._complex: set[fx.Node] = set()
         self._materials = materials
         self._material_nodes: dict[str, fx.Node] = {}
         self.work = PublicWork(self._report)
@@ -194,7 +196,40 @@ class Tracer(Known):
         made = self._record(kind, target, name, word, args, kwargs, source)
         if receiver is None:
             return made
+        self._check_fits(receiver, made, name, word, (*args, *kwargs.values()), source)
         return receiver.move(made)
+
+    def _check_fits(
+        self, receiver: Handle, made: Any, name: str, word: str, others: tuple[Any, ...], source: Source
+    ) -> None:
+        """Refuse what PyTorch refuses to write into `receiver`."""
+        if type(made) is not Handle:
+            why: str | None = "the result is no traced value"
+        else:
+            complexes = receiver.node not in self._complex and made.node in self._complex
+            met = [self.values[x.node] if type(x) is Handle else x for x in others if x is not receiver]
+            why = in_place.fault(word, self.values[receiver.node], self.values[made.node], met, complexes)
+        if why is None:
+            return
+        file, line = source
+        variable = variable_of(receiver)
+        raise self.refusal(
+            InPlaceError(
+                f"{name} cannot change {'a value' if variable is None else repr(variable)} in place, and PyTorch refuses it too: {why}",
+                subject=name,
+                hint="Write y = y * x instead of y *= x",
+                file=file,
+                line=line,
+                variable=variable,
+            )
+        )
+
+    def in_place(self, function: Any, handle: Handle, other: Any) -> Handle:
+        """handle += other, and the like."""
+        self.check_in_place(handle)
+        made = self.call("function", function, (handle, other), {})
+        self._check_fits(handle, made, f"i{function.__name__}", function.__name__, (other,), user_source())
+        return handle.move(made)
 
     def _check_receiver(self, receiver: Any, name: str, source: Source) -> None:
         file, line = source
@@ -266,13 +301,13 @@ class Tracer(Known):
             reason = None
             if role == "encrypted":
                 meaning = MEANINGS.get(name if kind == "function" else "." + name)
-                reason = "it has no meaning in encrypted arithmetic"
                 if meaning is not None:
                     try:
                         found = meaning.apply(self._emit, args, kwargs)
                         if not isinstance(found, (SSAValue, tuple)):
                             return found
-                        return self._made(kind, target, args, kwargs, found, handles, meaning.fresh)
+                        made = self._made(kind, target, args, kwargs, found, handles, meaning.fresh)
+                        return args[0] if word in targets.ITSELF and args else made
                     except (Unsupported, RuleError) as why:
                         reason = str(why)
             return self._keep(kind, target, name, args, kwargs, role, reason, handles, word in targets.FRESH, source)
@@ -293,15 +328,21 @@ class Tracer(Known):
         source: Source,
     ) -> Any:
         written = "method" if kind == "property" else kind
+        why = None
+        if role in ("encrypted", "plaintext"):
+            why = reason or (
+                "it has no meaning in encrypted arithmetic"
+                if role == "encrypted"
+                else "public arithmetic on a plaintext is up to its owner: declare it message()"
+            )
         try:
-            value, meta = self._emit.kept(written, name, args, kwargs, self._part(name, args))
+            value, meta = self._emit.kept(written, name, args, kwargs, self._part(name, args), why)
         except (LiteralError, Unsupported) as error:
             file, line = source
             raise self.refusal(
                 TraceError(f"the call of {name} cannot be recorded: {error}", subject=name, file=file, line=line)
             ) from None
-        if role in ("encrypted", "plaintext"):
-            why = reason or "public arithmetic on a plaintext is up to its owner: declare it message()"
+        if why is not None:
             self._report(
                 "missing-torch-handler",
                 f"{name} of {'an encrypted value' if role == 'encrypted' else 'a plaintext'} was kept as a call: {why}",
@@ -354,6 +395,8 @@ class Tracer(Known):
                 parts.append(Handle.make(part, self, self._memory(handles, fresh)))
             return tuple(parts)
         self.values[node] = found
+        if any(h.node in self._complex for h in handles) or any(map(in_place.is_complex, (*args, *kwargs.values()))):
+            self._complex.add(node)
         if found.name_hint is None and found.owner is not self.block:
             found.name_hint = node.name
         return Handle.make(node, self, self._memory(handles, fresh))

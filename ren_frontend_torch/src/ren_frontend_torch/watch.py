@@ -72,7 +72,8 @@ def _judged(function: Any, first: Any, direct: bool) -> str | None:
     if word not in _WORDS:
         return None
     if (word in _PYTHON and isinstance(owner, _random.Random)) or (
-        word == "seed" and isinstance(owner, torch.Generator)
+        # torch.seed and its like for devices are Python functions: their own calls are not seen everywhere.
+        word == "seed" and (isinstance(owner, torch.Generator) or str(module).startswith("torch."))
     ):
         return RANDOM
     if word in _SYSTEM and module in ("posix", "nt"):

@@ -80,8 +80,10 @@ def diagonal(op: Operation, operands: Values, machine: Machine) -> Any:
         matrix = matrix.T
     rows, columns, frame = at["rows"], at["columns"], at["frame"]
     if matrix.shape != (rows, columns):
+        # As the user writes it: x @ W has its inputs first.
+        needed = (columns, rows) if at["form"] == "right" else (rows, columns)
         raise ProgramInputError(
-            f"a matrix of {rows} outputs and {columns} inputs is needed, got shape {np.shape(operands[0])}",
+            f"a matrix of shape {needed} is needed ({columns} inputs, {rows} outputs), got shape {tuple(np.shape(operands[0]))}",
             subject="matrix",
         )
     j = np.arange(rows)

@@ -171,6 +171,7 @@ _REFERENCES = (
                 meaning="literals; `#ren.operand<i>` is operand i. Absent: the operands in order",
             ),
             Attr("ren.call.keywords", "dict", required=False),
+            Attr("ren.call.reason", "str", required=False, meaning="why the frontend gave it no encrypted meaning"),
         ),
         pure=False,
         handler=_HANDLERS + "torch_call",

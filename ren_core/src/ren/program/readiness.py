@@ -356,7 +356,9 @@ def _check_torch_call(op: Operation, target: str, handlers: _Handlers, findings:
     public = all(isinstance(v.type, MessageType) for v in values)
     kind = op.properties["ren.call.kind"].data  # type: ignore[attr-defined]
     if secret:
-        message = f"{target} is called on encrypted values: it was not understood by the frontend, and workspace['torch_handlers'] has no handler for it"
+        reason = op.properties.get("ren.call.reason")
+        why = "" if reason is None else f" ({reason.data})"  # type: ignore[attr-defined]
+        message = f"{target} is called on encrypted values: it was not understood by the frontend{why}, and workspace['torch_handlers'] has no handler for it"
     elif not public:
         message = f"{target} is called on values of foreign types and workspace['torch_handlers'] has no handler for it"
     else:

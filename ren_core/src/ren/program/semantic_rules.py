@@ -139,6 +139,17 @@ def matmul_shapes(form: str, matrix: tuple[int, ...]) -> tuple[int, int]:
     return (columns, rows) if form == "linear" else (rows, columns)
 
 
+def _needed(form: str, length: int, axes: int) -> str:
+    """What shape public data needs, as PyTorch writes the product."""
+    if axes == 1:
+        return f"({length},) is needed"
+    return (
+        f"W @ x and linear(x, W) need W of shape (outputs, {length})"
+        if form == "linear"
+        else f"x @ W needs W of shape ({length}, outputs)"
+    )
+
+
 def _matmul(a: EncryptedState, w: Operand, attributes: Attributes) -> EncryptedState:
     shape = w.shape if isinstance(w, MessageState) else None
     layout = a.layout
@@ -153,7 +164,9 @@ def _matmul(a: EncryptedState, w: Operand, attributes: Attributes) -> EncryptedS
     else:
         raise LayoutError(f"a matrix product needs a matrix, got shape {tuple(shape)}")
     if inputs != layout.shape[0]:
-        raise LayoutError(f"a matrix of shape {tuple(shape)} does not meet a vector of {layout.shape[0]}")
+        raise LayoutError(
+            f"public data of shape {tuple(shape)} does not meet an encrypted vector of {layout.shape[0]}: {_needed(attributes['form'], layout.shape[0], len(shape))}"
+        )
     if outputs == 0:
         return _result(SCALAR, a.batch)
     if layout.frame is None:
