@@ -209,7 +209,8 @@ def test_types_are_interned() -> None:
         (lambda: InputSpec("plaintext", scale=2.0), ValueError, "scale"),
         (lambda: InputSpec("static", slots=4, static_value=1), ValueError, "slots"),
         (lambda: InputSpec("message", batch_mode="any"), ValueError, "batch_mode"),
-        (lambda: InputSpec("message", bound=1.0), ValueError, "bound"),
+        (lambda: InputSpec("static", bound=1.0, static_value=1), ValueError, "bound"),
+        (lambda: InputSpec("message", bound=-1.0), ValueError, "bound"),
         (lambda: InputSpec("encrypted", static_value=1), ValueError, "static_value"),
         (lambda: static([1]), TypeError, "static_value"),  # type: ignore[arg-type]
         (lambda: static(math.inf), ValueError, "static_value"),

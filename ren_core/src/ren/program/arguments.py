@@ -18,7 +18,7 @@ def argument_type(spec: InputSpec) -> types.EncryptedType | types.MessageType | 
         scale = SymbolicScale.at_level(spec.level) if spec.scale is None else SymbolicScale.of(spec.scale)
         return types.encrypted(EncryptedState(spec.level, scale, spec.layout, 2, "coeff", spec.batch_mode, spec.bound))
     if spec.role == "message":
-        return types.message(spec.shape)
+        return types.message(spec.shape, bound=spec.bound)
     if spec.role == "plaintext":
-        return types.plaintext()
+        return types.plaintext(bound=spec.bound)
     raise InputSpecError("a static input is no argument of a program", subject="role")

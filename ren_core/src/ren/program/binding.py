@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block
 
 from ren.errors import EncodingError, ProgramArgumentError, ProgramInputError
 from ren.program.chain import canonical, number_of, symbolic
+from ren.program.declared_bounds import check_declared
 from ren.program.entry import Signature
 from ren.program.layout import FULL, Layout, LayoutError, Padding
 from ren.program.literals import OperandRef
@@ -83,9 +84,10 @@ def bind_roles(block: Block, values: list[Any], engine: PublicEngine | None) -> 
     for i, argument in enumerate(block.args):
         name = argument.name_hint or f"arg{i}"
         if isinstance(argument.type, PlaintextType):
-            types[i] = _plaintext(name, values[i], engine)
+            types[i] = _plaintext(name, values[i], argument.type.data.bound, engine)
         elif isinstance(argument.type, MessageType):
             check_message(name, values[i], argument.type.data.shape)
+            check_declared(name, values[i], argument.type.data.bound, engine)
         elif isinstance(argument.type, EncryptedType):
             assert engine is not None
             state = argument.type.data
@@ -116,7 +118,7 @@ def check_message(name: str, value: Any, declared: tuple[int, ...] | None) -> No
         )
 
 
-def _plaintext(name: str, value: Any, engine: PublicEngine | None) -> Attribute:
+def _plaintext(name: str, value: Any, bound: float | None, engine: PublicEngine | None) -> Attribute:
     from ren.schemes.ckks.batch import PlaintextBatch
     from ren.schemes.ckks.plaintext import Plaintext
 
@@ -125,11 +127,13 @@ def _plaintext(name: str, value: Any, engine: PublicEngine | None) -> Attribute:
         message = f"input {name} is declared plaintext() and takes a ckks.Plaintext, got {type(value).__name__}"
         raise ProgramInputError(message, subject=name, hint="Encode it: engine.plaintext(value, level=..., scale=...)")
     if one.poly is None or one.scale is None or engine is None:
-        return PlaintextType(PlaintextState())
+        check_declared(name, value, bound, engine)
+        return PlaintextType(PlaintextState(bound=bound))
     if one.params_id != engine.params.fingerprint:
         message = f"input {name} was encoded for parameters {one.params_id}, the engine has {engine.params.fingerprint}"
         raise ProgramInputError(message, subject=name)
-    return PlaintextType(PlaintextState(one.level, symbolic(one.scale, engine.params)))
+    check_declared(name, value, bound, engine)
+    return PlaintextType(PlaintextState(one.level, symbolic(one.scale, engine.params), bound=bound))
 
 
 def _encrypted(name: str, value: Any, state: EncryptedState, engine: PublicEngine) -> Any:

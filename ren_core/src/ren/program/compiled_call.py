@@ -12,6 +12,7 @@ from ren.engine.tree import Flat
 from ren.program.binding import Bound, bind_roles, check_message, encrypt_online, usable_bounds
 from ren.program.compiled_capture import Inputs
 from ren.program.compiled_public import settle
+from ren.program.declared_bounds import check_declared
 from ren.program.interpret import batched, public_value
 from ren.program.machine import Many
 from ren.program.packing import to_array
@@ -29,7 +30,8 @@ _PLAIN = (Plaintext, PlaintextBatch)
 
 
 class Roles:
-    """The arguments of a block by role: numbers of those that are encrypted (with their states), of plaintexts, and of public data of a declared shape."""
+    """The arguments of a block by role: numbers of those that are encrypted (with their states), of plaintexts, and of public data of a declared shape
+    or bound."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -37,6 +39,7 @@ class Roles:
         self.names: list[tuple[int, str]] = []
         self.plain: list[int] = []
         self.shaped: list[tuple[int, str, tuple[int, ...]]] = []
+        self.bounded: list[tuple[int, str, float]] = []
         for i, argument in enumerate(block.args):
             name = argument.name_hint or f"arg{i}"
             if isinstance(argument.type, EncryptedType):
@@ -46,6 +49,9 @@ class Roles:
                 self.plain.append(i)
             elif isinstance(argument.type, MessageType) and argument.type.data.shape is not None:
                 self.shaped.append((i, name, argument.type.data.shape))
+            declared = argument.type.data.bound if isinstance(argument.type, (MessageType, PlaintextType)) else None
+            if declared is not None:
+                self.bounded.append((i, name, declared))
 
 
 class Call:
@@ -81,11 +87,13 @@ class Call:
         return bind_roles(self._roles.block, list(self.values), engine)
 
     def check_content(self, engine: PublicEngine) -> None:
-        """What `key` does not decide: shapes of arrays and of public data. Raises ProgramInputError."""
+        """What `key` does not decide: shapes of arrays and of public data, and how large that is. Raises ProgramInputError."""
         if self.arrays:
             self.check(engine)
         for i, name, shape in self._roles.shaped:
             check_message(name, self.values[i], shape)
+        for i, name, bound in self._roles.bounded:
+            check_declared(name, self.values[i], bound, engine)
 
     def encrypt(self, engine: PublicEngine, public_key: Any) -> Encrypted:
         """The encrypted arguments; arrays are encrypted now, with fresh randomness."""

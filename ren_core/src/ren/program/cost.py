@@ -8,11 +8,11 @@ total exactly, and an operation whose work another one did already has a row of 
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from ren.backend.select import get_backend
 from ren.engine.calibration import Calibration
@@ -25,12 +25,13 @@ from ren.program._xdsl import operation_name
 from ren.program.cost_errors import ErrorEstimate, estimate_errors
 from ren.program.cost_graph import CostGraph, graph_of
 from ren.program.diagnostics import Diagnostic, summary
-from ren.program.dialect import source_of
-from ren.program.flow import Flow
+from ren.program.dialect import at, source_of
+from ren.program.flow import Flow, flow_of
 from ren.program.program import Program
+from ren.program.public_sizes import public_sizes
 from ren.program.readiness import check_readiness
+from ren.program.requirements import reference_name
 from ren.program.scales import SymbolicScale
-from ren.program.states import PlaintextState
 from ren.program.types import EncryptedType, PlaintextType
 from ren.program.workspace import as_workspace
 from ren.schemes.ckks.params import CKKSParams
@@ -98,7 +99,8 @@ class TotalCost:
 class ProgramCost:
     """What `Program.cost` returns: `rows`, one per operation in program order, and `total`. `str()` and notebooks show a table.
 
-    calibration: where the times come from. units: of the schedule, in order, as the backend would get them.
+    calibration: where the times come from. presumed: inputs, materials and kept calls whose values count as at most 1 in predicted errors, since nobody says how large they
+    are. units: of the schedule, in order, as the backend would get them.
     """
 
     params: CKKSParams
@@ -106,6 +108,7 @@ class ProgramCost:
     rows: tuple[OperationCost, ...]
     total: TotalCost
     calibration: str
+    presumed: tuple[str, ...] = ()
     units: tuple[ExecUnit, ...] = field(repr=False, default=())
 
     def row(self, operation: Operation) -> OperationCost | None:
@@ -145,7 +148,9 @@ def cost_of(
     block = program.entry_block(entry)
     graph = graph_of(block, engine, space, flow.types)
     plan = forecast(graph.results, backend, calibration)
-    errors = estimate_errors(block, flow, found, space, simulate=simulate)
+    sizes = public_sizes(block, flow.types, engine, space)
+    sized = flow_of(program.entry_function(entry), found, _assumed(flow), measured=sizes, presumed=1.0)
+    errors = estimate_errors(block, sized, found, space, simulate=simulate)
     rows = _rows(block, graph, plan, flow, found, errors)
     prices = plan.calibration
     return ProgramCost(
@@ -154,6 +159,7 @@ def cost_of(
         rows,
         _total(rows, graph, plan, engine),
         f"not predicted: backend {backend.name!r} has no calibration" if prices is None else prices.note,
+        _named(block, sized.presumed),
         plan.units,
     )
 
@@ -188,12 +194,30 @@ def _assumed(flow: Flow | None) -> dict[int, Attribute]:
     """Plaintexts of unknown state that the caller will pass are taken as encoded at level 0 with its scale."""
     if flow is None:
         return {}
-    fresh = PlaintextType(PlaintextState(0, SymbolicScale.at_level(0)))
-    return {
-        value.index: fresh
-        for value, type_ in flow.types.items()
-        if isinstance(value, BlockArgument) and isinstance(type_, PlaintextType) and type_.data.level is None
-    }
+    found: dict[int, Attribute] = {}
+    for value, type_ in flow.types.items():
+        if isinstance(value, BlockArgument) and isinstance(type_, PlaintextType):
+            if type_.data.level is None:
+                type_ = PlaintextType(replace(type_.data, level=0, scale=SymbolicScale.at_level(0)))
+            found[value.index] = type_
+    return found
+
+
+def _named(block: Block, presumed: Sequence[SSAValue]) -> tuple[str, ...]:
+    """Names of what was presumed, as far as something encrypted depends on it other than through a call that is named itself."""
+    names: dict[str, None] = {}
+    for value in presumed:
+        if not isinstance(value.type, EncryptedType) and all(use.operation.name == "torch.call" for use in value.uses):
+            continue
+        if isinstance(value, BlockArgument):
+            names[f"input {value.name_hint or f'arg{value.index}'}"] = None
+            continue
+        op = value.owner
+        assert isinstance(op, Operation)
+        symbol = reference_name(op)
+        what = f"material {symbol}" if op.name == "ren.material.ref" else f"{symbol or operation_name(op)}{at(op)}"
+        names[what] = None
+    return tuple(names)
 
 
 class _Counts:

@@ -3,7 +3,8 @@
 The typical error (RMS) depends on how large values typically are and on how errors meet again (x * x + x), so it is measured on a simulation: the program is
 computed on random messages in double precision twice, once exactly and once with the noise that the scheme's model says each operation adds, in every slot. The
 maximum follows from declared bounds (`ren.program.noise_rules`), and is no less than what a second simulation with inputs as large as their bounds implies, since the
-rules take errors that meet again as independent: with probability 1 - 2^-40 no slot exceeds it, as long as no value exceeds its bound.
+rules take errors that meet again as independent: with probability 1 - 2^-40 no slot exceeds it, as long as no value exceeds its bound: the declared one, for
+public data at hand the measured one, and else 1 (`Flow.presumed`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from ren.program import _xdsl
 from ren.program.chain import number_of
 from ren.program.dialect import row_of
 from ren.program.flow import Flow
-from ren.program.interpret import builtin_handler
 from ren.program.layout import FULL, Layout
 from ren.program.machine import Machine
 from ren.program.noise_rules import NoiseCase, UnknownNoise, fresh
 from ren.program.packing import pack
-from ren.program.requirements import reference_name, span_steps
+from ren.program.public_sizes import compute_public, is_public
+from ren.program.requirements import span_steps
 from ren.program.types import EncryptedType, MessageType, PlaintextType
 from ren.schemes.ckks.placeholders import PlanningEngine
 
@@ -68,16 +69,17 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """Public data of which only the shape is known, if that."""
+    """Public data of which only the shape, if that, and a bound are known."""
 
     shape: tuple[int, ...] | None
+    bound: float = 1.0
 
 
 def estimate_errors(
     block: Block, flow: Flow, params: CKKSParams, workspace: Mapping[Any, Any], *, simulate: bool = True
 ) -> dict[Operation, ErrorEstimate]:
-    """Of the first result of every operation whose error can be predicted. Materials of the workspace are used where they are bound, random
-    numbers in [-1, 1] in the place of public data that is not known, random messages up to their bound (1 where none is declared) as inputs."""
+    """Of the first result of every operation whose error can be predicted. flow: with a bound for every value. Materials of the workspace are used where they are bound, random
+    numbers up to their bounds in the place of public data that is not known, and as inputs."""
     few = len(block.ops) <= MAX_SIMULATED
     simulated = _Simulation(block, flow, params, workspace).run() if simulate and few else {}
     largest = _Simulation(block, flow, params, workspace, extreme=True).run() if simulated else {}
@@ -164,17 +166,15 @@ class _Simulation:
     def _argument(self, argument: SSAValue) -> Any:
         type_ = self.flow.types.get(argument, argument.type)
         if isinstance(type_, EncryptedType):
-            bound = 1.0 if type_.data.bound is None else type_.data.bound
-            exact = self._packed(_Unknown(None), self._layout(argument))
-            exact = bound * (np.sign(exact.real).astype(np.complex128) if self.extreme else exact)
+            exact = self._packed(_Unknown(None, _bound(type_)), self._layout(argument))
             noise = None
             with suppress(UnknownNoise):
                 noise = fresh(type_.data, self.params)
             return _Sample(exact, exact + self._noise(noise))
         if isinstance(type_, PlaintextType):
-            exact = self._packed(_Unknown(None), self._layout(argument))
+            exact = self._packed(_Unknown(None, _bound(type_)), self._layout(argument))
             return _Sample(exact, exact)
-        return _Unknown(type_.data.shape if isinstance(type_, MessageType) else None)
+        return _Unknown(type_.data.shape, _bound(type_)) if isinstance(type_, MessageType) else _Unknown(None)
 
     def _noise(self, noise: Noise | None) -> Slots | float:
         if noise is None or not noise.variance:
@@ -184,13 +184,16 @@ class _Simulation:
         return drawn[0] + 1j * drawn[1]  # type: ignore[no-any-return]
 
     def _packed(self, public: Any, layout: Layout) -> Slots:
-        """Public data, or random numbers in [-1, 1], in all slots as it meets a value of `layout`."""
+        """Public data, or random numbers up to its bound (all as large as that in the extreme), in all slots as it meets a value of `layout`."""
         slots = self.params.slot_count
         target = layout.resolve(slots)
         assert target.shape is not None and target.frame is not None
         if isinstance(public, _Unknown):
             shape = target.shape if public.shape is None else public.shape
-            rows = [self._packed_one(self.random.uniform(-1, 1, shape), target, slots) for _ in range(self.draws)]
+            rows = []
+            for _ in range(self.draws):
+                drawn = self.random.uniform(-1, 1, shape)
+                rows.append(self._packed_one(public.bound * (np.sign(drawn) if self.extreme else drawn), target, slots))
         else:
             rows = [self._packed_one(public, target, slots)] * self.draws
         return np.array([np.tile(row, slots // row.size) for row in rows], np.complex128)
@@ -212,7 +215,7 @@ class _Simulation:
         if row is None:
             return nothing
         operands = [self.values.get(v) for v in _xdsl.operands(op)]
-        if all(isinstance(r.type, MessageType) for r in op.results):
+        if is_public(op):
             return self._public(op, operands)
         with suppress(Exception):  # what cannot be simulated has the error that the noise rules give
             if op.name.startswith(("ren.ckks.prepare.", "ren.ckks.encode")):
@@ -230,21 +233,21 @@ class _Simulation:
 
     def _public(self, op: Operation, operands: list[Any]) -> tuple[Any, ...]:
         """Public work is done where that has no effects and everything it takes is known."""
-        row = row_of(op)
-        known = not any(isinstance(v, _Unknown) or v is None for v in operands)
-        if known and row is not None and row.handler is not None and op.name != "ren.resource.ref":
-            own = op.name == "torch.call" and reference_name(op) in self.machine.workspace.get("torch_handlers", {})
-            if not own:
-                with suppress(Exception):
-                    found = builtin_handler(row.handler)(op, tuple(operands), self.machine)
-                    return tuple(found) if len(op.results) != 1 else (found,)
-        return tuple(_Unknown(r.type.data.shape if isinstance(r.type, MessageType) else None) for r in op.results)
+        if not any(isinstance(v, _Unknown) or v is None for v in operands):
+            found = compute_public(op, tuple(operands), self.machine)
+            if found is not None:
+                return found
+        types = [self.flow.types.get(r, r.type) for r in op.results]
+        return tuple(_Unknown(t.data.shape if isinstance(t, MessageType) else None, _bound(t)) for t in types)
 
     def _prepared(self, op: Operation, operands: list[Any]) -> Slots:
         if isinstance(operands[0], _Sample):  # a caller's plaintext
             return operands[0].exact
+        public = operands[0]
+        if public is None:
+            public = _Unknown(None, _bound(self._type_of(op.results[0])))
         layout = self._layout(op.results[0] if op.name == "ren.ckks.encode" else _xdsl.operands(op)[1])
-        return self._packed(_Unknown(None) if operands[0] is None else operands[0], layout)
+        return self._packed(public, layout)
 
     def _added(self, op: Operation) -> Noise | None:
         """What an operation adds by itself: what its rule gives for operands without noise."""
@@ -269,6 +272,11 @@ class _Simulation:
 
     def _type_of(self, value: SSAValue) -> Attribute:
         return self.flow.types.get(value, value.type)
+
+
+def _bound(type_: Attribute) -> float:
+    found = getattr(getattr(type_, "data", None), "bound", None)
+    return 1.0 if found is None else float(found)
 
 
 # -- what each operation does to slots -----------------------------------------------------------------------------------

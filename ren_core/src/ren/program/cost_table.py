@@ -73,6 +73,7 @@ def _notes(cost: ProgramCost) -> list[str]:
         f"memory of a run: temporaries {size(t.temporary_bytes)}, results {size(t.output_bytes)}",
         f"{t.units} kernel calls; {t.encoded} plaintexts are encoded on the host, which is not in the time",
         f"time: {cost.calibration}",
+        *([f"errors: values up to 1 were taken for {', '.join(cost.presumed)}"] if cost.presumed else []),
     ]
 
 

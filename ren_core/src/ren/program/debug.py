@@ -227,11 +227,11 @@ class Walk:
             return None, None
         operands = _xdsl.operands(op)
         states = [
-            replace(s, bound=max(1e-300, largest(v.clear))) if isinstance(s, EncryptedState) else s
+            replace(s, bound=max(1e-300, largest(v.clear))) if isinstance(s, (EncryptedState, PlaintextState)) else s
             for s, v in zip(self.states(operands), seen, strict=True)
         ]
         result = self.states(op.results)[0]
-        if isinstance(result, EncryptedState):
+        if isinstance(result, (EncryptedState, PlaintextState)):
             result = replace(result, bound=largest(clear))
         same = len(operands) == 2 and operands[0] is operands[1]
 

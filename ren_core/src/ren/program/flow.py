@@ -55,7 +55,8 @@ class FlowProblem:
 class Flow:
     """types: state of every value. noises: predicted error of a slot, for the values where it could be predicted. unknown: encrypted values whose level or
     scale depends on an argument. sizes: bounds by which decryption will judge, where they differ from those of `types`: infinite once a value may have overflowed, None where
-    public data of the call decides. assumed: values whose size follows from an assumption."""
+    public data of the call decides. assumed: values whose size follows from an assumption. presumed: where `flow_of` was told what to take for a bound that
+    nobody declares, the values that got it."""
 
     types: dict[SSAValue, Attribute] = field(default_factory=dict)
     problems: list[FlowProblem] = field(default_factory=list)
@@ -63,6 +64,7 @@ class Flow:
     unknown: list[Operation] = field(default_factory=list)
     sizes: dict[SSAValue, float | None] = field(default_factory=dict)
     assumed: set[SSAValue] = field(default_factory=set)
+    presumed: list[SSAValue] = field(default_factory=list)
 
     def size(self, value: SSAValue) -> float | None:
         """The bound of an encrypted value by which decryption will judge."""
@@ -77,10 +79,14 @@ def flow_of(
     params: CKKSParams | None = None,
     arguments: Mapping[int, Attribute] | None = None,
     publics: Mapping[str, float] | None = None,
+    *,
+    measured: Mapping[SSAValue, float] | None = None,
+    presumed: float | None = None,
 ) -> Flow:
     """Infer the states of all values of a function.
 
-    arguments: types that replace those of arguments, by number: what a caller actually passed. publics: largest absolute element of materials, by symbol, where known.
+    arguments: types that replace those of arguments, by number: what a caller actually passed. publics: largest absolute element of materials, by symbol, where known;
+    measured: of any public value. presumed: the bound to take for arguments and public values of which nobody says one (None: they have none).
     """
     flow = Flow()
     blocks = list(function.body.blocks)
@@ -89,7 +95,7 @@ def flow_of(
             type_ = argument.type
             if arguments is not None and i in arguments and block is blocks[0]:
                 type_ = arguments[i]
-            flow.types[argument] = _argument(flow, i, type_, params)
+            flow.types[argument] = _presume(flow, argument, _argument(flow, i, type_, params), presumed)
             if params is not None:
                 _fresh_noise(flow, argument, params)
                 _assume_size(flow, argument, params)
@@ -98,7 +104,9 @@ def flow_of(
             if params is not None:
                 _pass_noise(flow, op, params)
             if op.name in _PUBLIC:
-                _public_bound(flow, op, publics or {})
+                _public_bound(flow, op, publics or {}, params)
+            if measured or presumed is not None:
+                _settle_public(flow, op, measured or {}, presumed)
         if params is not None and block is blocks[0]:
             _check_results(flow, block, params)
     if any(p.code == "level-exhausted" for p in flow.problems):
@@ -150,18 +158,41 @@ def _capacity(state: EncryptedState, params: CKKSParams) -> float | None:
 _PUBLIC = frozenset({"ren.material.ref", "ren.constant", "ren.public.mask", "ren.public.slot_share"})
 
 
-def _public_bound(flow: Flow, op: Operation, publics: Mapping[str, float]) -> None:
+def _public_bound(flow: Flow, op: Operation, publics: Mapping[str, float], params: CKKSParams | None) -> None:
     bound: float | None
     if op.name == "ren.material.ref":
         bound = publics.get(getattr(op.properties.get("symbol"), "data", ""))
     elif op.name == "ren.constant":
         bound = _constant_size(op)
+    elif op.name == "ren.public.slot_share" and params is not None:
+        bound = 1.0 / params.slot_count
     else:
         bound = 1.0
     for result in op.results:
         type_ = flow.types[result]
         if bound is not None and isinstance(type_, MessageType):
             flow.types[result] = MessageType(replace(type_.data, bound=bound))
+
+
+def _settle_public(flow: Flow, op: Operation, measured: Mapping[SSAValue, float], presumed: float | None) -> None:
+    """What was measured of public values takes the place of what their rules say; what is not known is presumed."""
+    for result in op.results:
+        type_ = flow.types[result]
+        if not isinstance(type_, MessageType):
+            continue
+        if result in measured:
+            type_ = MessageType(replace(type_.data, bound=measured[result]))
+        flow.types[result] = _presume(flow, result, type_, presumed)
+
+
+def _presume(flow: Flow, value: SSAValue, type_: Attribute, presumed: float | None) -> Attribute:
+    if presumed is None or not isinstance(type_, (EncryptedType, PlaintextType, MessageType)):
+        return type_
+    if type_.data.bound is not None:
+        return type_
+    flow.presumed.append(value)
+    made: Attribute = type(type_)(replace(type_.data, bound=presumed))  # type: ignore[arg-type]
+    return made
 
 
 def _constant_size(op: Operation) -> float | None:

@@ -85,7 +85,8 @@ def fresh(state: EncryptedState, params: CKKSParams) -> Noise:
 def encoded(case: NoiseCase) -> Noise:
     from ren.schemes.ckks import noise
 
-    return noise.encoding(case.params.n, case.scale)
+    largest = case.result.bound
+    return noise.encoding(case.params.n, case.scale, 1.0 if largest is None else largest)
 
 
 def keep(case: NoiseCase) -> Noise:

@@ -223,8 +223,8 @@ class Program:
         """What `entry` costs, operation by operation: key switches, transforms, rescales, keys, memory, predicted time and errors.
 
         params: CKKSParams, a preset name or an engine. No key, material or argument is needed, and nothing is computed; a batch counts as one element. calibration: None
-        takes what `ren warmup` measured for the device (None: the engine's, else the default one). workspace: handlers of extension operations, and materials:
-        predicted errors take public data that is not known, messages too, for values up to 1. Raises ProgramNotReadyError where the program would not run with these parameters (levels, scales, operations that
+        takes what `ren warmup` measured for the device (None: the engine's, else the default one). workspace: handlers of extension operations, and materials,
+        which are measured: predicted errors follow from how large values are. What no bound is declared of, or known, counts as at most 1 and is named in `presumed`. Raises ProgramNotReadyError where the program would not run with these parameters (levels, scales, operations that
         were not lowered), ProgramCostError for an extension operation whose handler does more than build a graph.
         """
         from ren.program.cost import cost_of

@@ -201,6 +201,8 @@ def _check_materials(program: Program, entry: str, space: Mapping[Any, Any], fin
     for op in entry_operations(program, entry):
         descriptor = op.properties.get("descriptor") if op.name == "ren.material.ref" else None
         symbol = reference_name(op)
+        if op.name == "ren.material.ref" and symbol and symbol in bound:
+            _check_declared(op, symbol, bound[symbol], findings)
         if descriptor is None or not symbol or symbol not in bound or symbol in seen:
             continue
         seen.add(symbol)
@@ -217,6 +219,16 @@ def _check_materials(program: Program, entry: str, space: Mapping[Any, Any], fin
                 continue
             what = f"shape {found}"
         message = f"material {symbol!r} must be numbers of shape {shape}, workspace['materials'] has {what}"
+        findings.add("malformed-workspace-binding", message, subject=symbol, op=op)
+
+
+def _check_declared(op: Operation, symbol: str, value: Any, findings: _Findings) -> None:
+    """A material against the bound that its type declares."""
+    type_ = op.results[0].type if op.results else None
+    declared = type_.data.bound if isinstance(type_, MessageType) else None
+    size = None if declared is None else largest_element(value)
+    if declared is not None and size is not None and not size <= declared:
+        message = f"material {symbol!r} is declared with bound {declared:.6g}, workspace['materials'] has values up to {size:.6g}"
         findings.add("malformed-workspace-binding", message, subject=symbol, op=op)
 
 

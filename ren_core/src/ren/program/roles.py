@@ -26,8 +26,8 @@ class InputSpec:
     """Declaration of one input; made by `encrypted`, `message`, `plaintext` or `static`.
 
     level: rescales used by the value, from 0. scale: a number or an exact ckks Scale; None is the engine's scale for that level. slots: "full", a number of elements, or a
-    logical shape. batch_mode: "none" or "any" leading axes. padding: "zero" or "any", what slots behind the elements hold. bound: largest absolute value, if promised. All of these belong to encrypted
-    inputs, static_value to static ones, shape (of the array) to messages.
+    logical shape. batch_mode: "none" or "any" leading axes. padding: "zero" or "any", what slots behind the elements hold. All of these belong to encrypted
+    inputs, static_value to static ones, shape (of the array) to messages. bound: largest absolute value, if promised, of anything but static values.
 
     Raises InputSpecError (a ValueError), for a wrong type InputSpecTypeError (also a TypeError).
     """
@@ -61,6 +61,10 @@ class InputSpec:
                     f"a {self.role} input has no shape", subject="shape", hint="encrypted inputs have slots="
                 )
             object.__setattr__(self, "shape", _checked_shape(self.shape))
+        if self.bound is not None:
+            if self.role == "static":
+                raise InputSpecError("a static input has no bound: its value is known", subject="bound")
+            object.__setattr__(self, "bound", _positive("bound", self.bound))
         if self.role == "static":
             _check_static(self.static_value)
         elif self.static_value is not None:
@@ -72,8 +76,6 @@ class InputSpec:
             # An exact scale, such as `ciphertext.scale`, stays exact.
             if self.scale is not None and not isinstance(getattr(self.scale, "terms", None), tuple):
                 object.__setattr__(self, "scale", _positive("scale", self.scale))
-            if self.bound is not None:
-                object.__setattr__(self, "bound", _positive("bound", self.bound))
             object.__setattr__(self, "slots", _checked_slots(self.slots))
             if self.padding not in ("zero", "any"):
                 raise InputSpecError(f'padding must be "zero" or "any", got {self.padding!r}', subject="padding")
@@ -98,7 +100,6 @@ _ENCRYPTED_DEFAULTS: dict[str, Any] = {
     "scale": None,
     "slots": "full",
     "batch_mode": "none",
-    "bound": None,
     "padding": "zero",
 }
 
@@ -121,17 +122,18 @@ def encrypted(
     return InputSpec("encrypted", level, scale, slots, batch_mode, None, bound, None, padding)
 
 
-def message(*, shape: tuple[int, ...] | None = None) -> InputSpec:
+def message(*, shape: tuple[int, ...] | None = None, bound: float | None = None) -> InputSpec:
     """Public data: arrays, tensors, numbers. It may go through any public computation before it meets an encrypted value.
 
-    shape: of the array, () for a number, where tracing has to know it: a matrix that multiplies an encrypted vector, questions such as len(w).
+    shape: of the array, () for a number, where tracing has to know it: a matrix that multiplies an encrypted vector, questions such as len(w). bound promises |w| <= bound:
+    predicted errors and bounds of results follow from it, and calls with larger values are refused.
     """
-    return InputSpec("message", shape=shape)
+    return InputSpec("message", shape=shape, bound=bound)
 
 
-def plaintext() -> InputSpec:
-    """A ckks.Plaintext that the caller encoded; its level and scale reach its consumer as they are."""
-    return InputSpec("plaintext")
+def plaintext(*, bound: float | None = None) -> InputSpec:
+    """A ckks.Plaintext that the caller encoded; its level and scale reach its consumer as they are. bound: as for `message`."""
+    return InputSpec("plaintext", bound=bound)
 
 
 def static(value: StaticValue) -> InputSpec:

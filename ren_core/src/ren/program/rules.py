@@ -405,8 +405,13 @@ def _diagonal(m: MessageState, attributes: Attributes) -> MessageState:
     return MessageState("message", (frame,), "float64", m.bound)
 
 
-def _same_message(m: MessageState, attributes: Attributes) -> MessageState:
-    """Of a negation or a reciprocal: the shape stays, and the bound of neither is worth a rule of its own."""
+def _moved_message(m: MessageState, attributes: Attributes) -> MessageState:
+    """Of a negation or a shift."""
+    return MessageState("message", m.shape, m.dtype, m.bound)
+
+
+def _reciprocal(m: MessageState, attributes: Attributes) -> MessageState:
+    """How near to zero values come says no bound."""
     return MessageState("message", m.shape, m.dtype)
 
 
@@ -450,5 +455,6 @@ encode = rule(_encode)
 mask = rule(_mask)
 diagonal = rule(_diagonal)
 slot_share = rule(_slot_share)
-same_message = rule(_same_message)
+moved_message = rule(_moved_message)
+reciprocal = rule(_reciprocal)
 constant = rule(_constant)

@@ -126,9 +126,9 @@ def plaintext(state: PlaintextState | None = None, **fields: Any) -> PlaintextTy
     return PlaintextType(PlaintextState(**fields) if state is None else state)
 
 
-def message(shape: tuple[int, ...] | None = None, dtype: str | None = None) -> MessageType:
-    """Runtime public data, with its tensor shape and dtype when they are known."""
-    return MessageType(MessageState("message", shape, dtype))
+def message(shape: tuple[int, ...] | None = None, dtype: str | None = None, bound: float | None = None) -> MessageType:
+    """Runtime public data, with its tensor shape, dtype and largest absolute element when they are known."""
+    return MessageType(MessageState("message", shape, dtype, bound))
 
 
 def static(shape: tuple[int, ...] | None = None, dtype: str | None = None) -> MessageType:
