@@ -1,7 +1,6 @@
 """Each optimisation alone on the corpus: the meaning stays, the counts never grow, and what it saves over all programs is pinned.
 
-Every program is evaluated on numbers for every optimisation (`ren.program.clear_run`), and encrypted, run and decrypted for some, so that each optimisation and each
-program has its turn.
+Every program is evaluated on numbers for every optimisation (`ren.program.clear_run`); `test_cost_errors.py` runs them encrypted.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from passes_corpus import CASES, CLOSE, Case, S, Sem
+from measured_errors import by_default, source
+from passes_corpus import CASES, CLOSE, Case, S
 from ren import jit
 from ren.program import PassPipeline, Program, Workspace
 from ren.program.clear_run import clear_results
 from ren.program.types import EncryptedType
-from ren.testing.program_kit import ProgramBuilder, decoded, workspace_for
 
 PLAIN = (
     "eliminate-dead-values",
@@ -80,11 +79,7 @@ def pipeline(optimisation: str | None) -> PassPipeline:
 
 @cache
 def lowered(index: int, optimisation: str | None) -> Program:
-    item = CASES[index]
-    sem = Sem(ProgramBuilder(**item.inputs))
-    found = item.build(sem)
-    source = sem.b.program(*(found if isinstance(found, tuple) else (found,)))
-    return pipeline(optimisation).run(source, Workspace()).program
+    return pipeline(optimisation).run(source(index), Workspace()).program
 
 
 def counts(program: Program) -> Counter[str]:
@@ -126,20 +121,6 @@ def test_the_meaning_of_every_program_stays(optimisation: str | None) -> None:
         check(clear_results(program, list(item.arguments), Workspace(materials), S), item)
 
 
-@pytest.mark.parametrize("optimisation", [None, *ALONE])
-def test_some_programs_encrypted(engine: Any, optimisation: str | None) -> None:
-    """Every program is run with one optimisation or another."""
-    turn = 0 if optimisation is None else 1 + ALONE.index(optimisation)
-    for index in range(turn, len(CASES), len(ALONE) + 1):
-        item, program = CASES[index], lowered(index, optimisation)
-        space = workspace_for(program, engine, materials=dict(item.materials))
-        report = program.readiness(space)
-        assert report.runnable, f"{item.name}: {report}"
-        results = program.run(*item.arguments, workspace=space)
-        results = results if isinstance(results, tuple) else (results,)
-        check([decoded(engine, r) for r in results], item)
-
-
 @pytest.mark.parametrize("optimisation", ALONE)
 def test_counts_never_grow_and_what_is_saved(optimisation: str) -> None:
     saved: Counter[str] = Counter()
@@ -153,11 +134,7 @@ def test_counts_never_grow_and_what_is_saved(optimisation: str) -> None:
 
 def test_what_the_default_pipeline_saves() -> None:
     saved: Counter[str] = Counter()
-    for index, item in enumerate(CASES):
-        before = counts(lowered(index, None))
-        sem = Sem(ProgramBuilder(**item.inputs))
-        found = item.build(sem)
-        source = sem.b.program(*(found if isinstance(found, tuple) else (found,)))
-        after = counts(jit.default_pipeline().run(source, Workspace()).program)
+    for index in range(len(CASES)):
+        before, after = counts(lowered(index, None)), counts(by_default(index))
         saved.update({kind: before[kind] - after[kind] for kind in before.keys() | after.keys()})
     assert {k: v for k, v in sorted(saved.items()) if v} == SAVED_BY_DEFAULT

@@ -99,7 +99,8 @@ class TotalCost:
 class ProgramCost:
     """What `Program.cost` returns: `rows`, one per operation in program order, and `total`. `str()` and notebooks show a table.
 
-    calibration: where the times come from. presumed: inputs, materials and kept calls whose values count as at most 1 in predicted errors, since nobody says how large they
+    calibration: where the times come from. results: predicted errors of what the entry returns, in order; None for what is not encrypted or cannot be
+    predicted. presumed: inputs, materials and kept calls whose values count as at most 1 in predicted errors, since nobody says how large they
     are. units: of the schedule, in order, as the backend would get them.
     """
 
@@ -108,6 +109,7 @@ class ProgramCost:
     rows: tuple[OperationCost, ...]
     total: TotalCost
     calibration: str
+    results: tuple[ErrorEstimate | None, ...] = ()
     presumed: tuple[str, ...] = ()
     units: tuple[ExecUnit, ...] = field(repr=False, default=())
 
@@ -159,6 +161,7 @@ def cost_of(
         rows,
         _total(rows, graph, plan, engine),
         f"not predicted: backend {backend.name!r} has no calibration" if prices is None else prices.note,
+        tuple(errors.get(v) for v in _returned(block)),
         _named(block, sized.presumed),
         plan.units,
     )
@@ -203,6 +206,11 @@ def _assumed(flow: Flow | None) -> dict[int, Attribute]:
     return found
 
 
+def _returned(block: Block) -> tuple[SSAValue, ...]:
+    last = block.last_op
+    return tuple(_xdsl.operands(last)) if isinstance(last, ReturnOp) else ()
+
+
 def _named(block: Block, presumed: Sequence[SSAValue]) -> tuple[str, ...]:
     """Names of what was presumed, as far as something encrypted depends on it other than through a call that is named itself."""
     names: dict[str, None] = {}
@@ -229,7 +237,7 @@ class _Counts:
 
 
 def _rows(
-    block: Block, graph: CostGraph, plan: Forecast, flow: Flow, params: CKKSParams, errors: dict[Operation, Any]
+    block: Block, graph: CostGraph, plan: Forecast, flow: Flow, params: CKKSParams, errors: dict[SSAValue, Any]
 ) -> tuple[OperationCost, ...]:
     counts: dict[Operation, _Counts] = {}
     for i, unit in enumerate(plan.units):
@@ -240,7 +248,13 @@ def _rows(
                 found.seconds += plan.seconds[i] / len(owners)
         _count(counts[owners[0]], unit, plan, params)
     return tuple(
-        _row(op, counts.get(op) or _Counts(), flow, plan.seconds is not None, errors.get(op))
+        _row(
+            op,
+            counts.get(op) or _Counts(),
+            flow,
+            plan.seconds is not None,
+            errors.get(op.results[0]) if op.results else None,
+        )
         for op in _xdsl.block_ops(block)
         if not isinstance(op, ReturnOp)
     )

@@ -77,24 +77,23 @@ class _Unknown:
 
 def estimate_errors(
     block: Block, flow: Flow, params: CKKSParams, workspace: Mapping[Any, Any], *, simulate: bool = True
-) -> dict[Operation, ErrorEstimate]:
-    """Of the first result of every operation whose error can be predicted. flow: with a bound for every value. Materials of the workspace are used where they are bound, random
+) -> dict[SSAValue, ErrorEstimate]:
+    """Of every encrypted value whose error can be predicted, arguments too. flow: with a bound for every value. Materials of the workspace are used where they are bound, random
     numbers up to their bounds in the place of public data that is not known, and as inputs."""
     few = len(block.ops) <= MAX_SIMULATED
     simulated = _Simulation(block, flow, params, workspace).run() if simulate and few else {}
     largest = _Simulation(block, flow, params, workspace, extreme=True).run() if simulated else {}
     found = {}
-    for op in _xdsl.block_ops(block):
-        noise = flow.noises.get(op.results[0]) if op.results else None
-        if noise is None or not isinstance(flow.types.get(op.results[0]), EncryptedType):
+    for value, noise in flow.noises.items():
+        if not isinstance(flow.types.get(value), EncryptedType):
             continue
-        rms = simulated.get(op.results[0])
+        rms = simulated.get(value)
         maximum = noise.bound(params.slot_count)
         if rms is None:
-            found[op] = ErrorEstimate(noise.rms, maximum, False)
+            found[value] = ErrorEstimate(noise.rms, maximum, False)
         else:
-            worst = max(rms, largest.get(op.results[0], 0.0))
-            found[op] = ErrorEstimate(rms, max(maximum, _bound_of(worst, params)))
+            worst = max(rms, largest.get(value, 0.0))
+            found[value] = ErrorEstimate(rms, max(maximum, _bound_of(worst, params)))
     return found
 
 
@@ -130,7 +129,9 @@ class _Simulation:
             for v in _xdsl.operands(op):
                 remaining[v] = remaining.get(v, 0) + 1
         for argument in self.block.args:
-            self.values[argument] = self._argument(argument)
+            value = self.values[argument] = self._argument(argument)
+            if isinstance(value, _Sample) and isinstance(self.flow.types.get(argument), EncryptedType):
+                rms[argument] = self._rms(value, argument)
         for op in _xdsl.block_ops(self.block):
             if isinstance(op, ReturnOp):
                 break
