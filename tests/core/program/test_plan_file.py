@@ -18,13 +18,15 @@ from ren.errors import (
     FormatError,
     NotRenDataError,
     ParametersMismatchError,
+    ProgramInputError,
     ProgramNotReadyError,
     ProgramParseError,
     RenError,
     TruncatedDataError,
     WrongKindError,
 )
-from ren.program import encrypted, message, types
+from ren.program import encrypted, location, message, types
+from ren.program.dialect import source_of
 from ren.program.interpret import interpret
 from ren.program.plan_file import KIND, load_plan
 from ren.schemes import ckks
@@ -268,3 +270,40 @@ def _mutated(rng: random.Random, data: bytes) -> bytes:
             case _:
                 found[at:at] = found[at : at + rng.randrange(1, 9)]
     return bytes(found)
+
+
+def test_a_file_says_nothing_of_where_sources_lie(engine: Any, tmp_path: Path) -> None:
+    b = ProgramBuilder(x=encrypted())
+    out = b("ren.ckks.negate", b["x"], loc=location("/home/somebody/secret project/model.py", 7))
+    program = b.program(b("ren.ckks.rotate", out, shift=1, loc=location("C:\\Users\\somebody\\other.py", 8)))
+    compiled = program.compile(workspace_for(program, engine))
+    compiled(fresh(engine))
+    compiled.save(tmp_path / "plan.ren")
+    content = (tmp_path / "plan.ren").read_bytes()
+    assert b"somebody" not in content
+    ops = list(load_plan(tmp_path / "plan.ren").program.entry_block().ops)
+    assert [source_of(op) for op in ops[:2]] == [("model.py", 7), ("other.py", 8)]
+    assert source_of(next(iter(program.entry_block().ops))) == ("/home/somebody/secret project/model.py", 7)
+
+
+def test_materials_of_another_shape_are_refused(engine: Any, saved: Any) -> None:
+    path, program, _ = saved
+    loaded = jit.load_plan(path)
+    for other in (np.ones(3), np.ones((2, 32)), "weights"):
+        space = workspace_for(program, engine, materials={"layer.weight": other})
+        with pytest.raises(
+            ProgramInputError, match=r"material 'layer.weight' had shape \[64\] when the plan was saved"
+        ):
+            loaded.run(fresh(engine), W, workspace=space)
+    space = workspace_for(program, engine, materials={"layer.weight": SECRET_W.astype(np.float32)})
+    got = decoded(engine, loaded.run(fresh(engine), W, workspace=space))
+    np.testing.assert_allclose(got, np.roll(X * SECRET_W, 1) ** 2 + W, rtol=1e-4, atol=1e-3)
+
+
+def test_materials_that_the_program_does_not_have_are_an_altered_file(saved: Any, tmp_path: Path) -> None:
+    record = read_record(saved[0].read_bytes(), kind=KIND)
+    facts = {**record.facts, "materials": [["another", "float64[64]"]]}
+    data = write_record(KIND, facts=facts, blocks=[bytes(b) for b in record.blocks], fingerprint=record.fingerprint)
+    (tmp_path / "plan.ren").write_bytes(data)
+    with pytest.raises(FormatError, match="the materials listed are not those of the program"):
+        load_plan(tmp_path / "plan.ren")

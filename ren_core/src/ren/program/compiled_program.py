@@ -60,6 +60,7 @@ class CompiledProgram:
         space = as_workspace(workspace)
         if self._recorded is not None:
             self._recorded.check_engine(space.get("engine"))
+            self._recorded.check_materials(space)
         return space
 
     def require_ready(self) -> None:

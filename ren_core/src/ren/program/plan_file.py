@@ -12,13 +12,18 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import PureWindowsPath
 from typing import Any
+
+from xdsl.dialects.builtin import FileLineColLoc
 
 from ren.engine.captured import CapturedPlan
 from ren.engine.explain import Lowered
 from ren.engine.plan import Plan
-from ren.errors import FormatError, ParametersMismatchError
+from ren.errors import FormatError, ParametersMismatchError, ProgramInputError
 from ren.program.compiled_program import CompiledProgram
+from ren.program.dialect import location
+from ren.program.order import walk
 from ren.program.packing import to_array
 from ren.program.program import Program
 from ren.schemes.ckks.engine import PublicEngine
@@ -65,6 +70,20 @@ class Recorded:
                 subject="parameters",
                 hint="Use an engine with the parameters of the file, or compile the program with this engine",
             )
+
+    def check_materials(self, space: Mapping[Any, Any]) -> None:
+        """Raise ProgramInputError for a bound material whose shape is not the one that it had when the plan was saved. A resolver may make anything of them."""
+        bound = space.get("materials")
+        if not isinstance(bound, Mapping) or space.get("material_resolver") is not None:
+            return
+        for name, described in self.materials:
+            wanted, found = _shape_in(described), _shape_in(_described(bound[name])) if name in bound else None
+            if name in bound and wanted is not None and found != wanted:
+                raise ProgramInputError(
+                    f"material {name!r} had shape {wanted} when the plan was saved, workspace['materials'] has {_described(bound[name])}",
+                    subject=name,
+                    hint="Bind material of that shape, or compile the program with this one",
+                )
 
     def check_plan(self, plan: CapturedPlan) -> None:
         """Raise FormatError when this plan is not the one that the file lists for its kind of call. Other releases and devices may schedule otherwise."""
@@ -128,8 +147,19 @@ def save_plan(
         "materials": [[name, _described(materials.get(name))] for name in names],
         "plans": [[f.kind, f.units, f.arena_bytes, f.digest] for f in map(facts_of, plans)],
     }
-    text = program.to_text(include_locations=True).encode()
+    text = _without_folders(program).to_text(include_locations=True).encode()
     write_file(path, write_record(KIND, facts=facts, blocks=[text], fingerprint=engine.params.fingerprint))
+
+
+def _without_folders(program: Program) -> Program:
+    """A copy whose source locations name files only: where they lie on this machine, and under whose name, is no part of a plan."""
+    copy = Program.parse(program.to_text(include_locations=True))
+    for op in walk(copy.module):
+        source = op.location
+        if isinstance(source, FileLineColLoc):
+            name = PureWindowsPath(source.filename.data).name  # splits at both kinds of slashes
+            op.location = location(name, source.line.data, source.column.data)
+    return copy
 
 
 def _described(value: Any) -> str:
@@ -139,6 +169,12 @@ def _described(value: Any) -> str:
     except (TypeError, ValueError):
         return type(value).__name__
     return f"{array.dtype}{list(array.shape)}"
+
+
+def _shape_in(described: str) -> str | None:
+    """The shape in what `_described` gave, as text; None for what is no array."""
+    start = described.find("[")
+    return described[start:] if start > 0 and described.endswith("]") else None
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -161,6 +197,9 @@ def load_plan(path: str | os.PathLike[str]) -> CompiledProgram:
     entry = record.fact("entry", str)
     program = Program.parse(text, source_name=os.fspath(path))
     program.entry_block(entry)
+    names = sorted(program.requirements(entry=entry).materials)
+    if [name for name, _ in recorded.materials] != names:
+        raise FormatError(f"{KIND}: the materials listed are not those of the program", subject="materials")
     return CompiledProgram(program, None, entry=entry, recorded=recorded)
 
 
