@@ -163,6 +163,14 @@ def forged_conjugation(engine: Any, keys: Any) -> Any:
     return dataclasses.replace(keys, conjugation=stranger)
 
 
+def out_of_range(self: Any, result: Any, *a: Any, **k: Any) -> Any:
+    """A polynomial far outside of what a ciphertext of small values holds: twice itself, forty times over."""
+    b = result.b
+    for _ in range(40):
+        b = b + b
+    return dataclasses.replace(result, b=b)
+
+
 def product(b: Lines) -> Any:
     return b.product(b["x"], b["y"])
 
@@ -210,6 +218,18 @@ fault(
     "conjugation key of somebody else",
     late(lambda b, x: b.c("conjugate", x)),
     other_key(forged_conjugation),
+    "conjugate",
+    code="overflow",
+)
+
+
+# Polynomials out of range.
+fault("polynomial out of range after a sum", late(lambda b, x: b.c("subtract", x, b["y"])), wrapped("sub", out_of_range), "subtract",
+      code="overflow")  # fmt: skip
+fault(
+    "polynomial out of range after a key switch",
+    late(lambda b, x: b.c("conjugate", x)),
+    wrapped("conjugate", out_of_range),
     "conjugate",
     code="overflow",
 )
@@ -454,7 +474,29 @@ def test_a_planted_fault_is_found_where_it_is(engine: Any, item: Fault, monkeypa
 
 def test_there_are_thirty_faults_of_all_kinds() -> None:
     assert len({f.name for f in FAULTS}) >= 30
+    assert len({f.name for f in FAULTS if f.code != "reference"}) >= 30, "found at an exact operation"
     assert {f.code for f in FAULTS} >= set(FINDINGS) - {"failed", "error"}
+
+
+def test_arguments_that_do_not_decrypt_are_named_and_nothing_is_computed_from_them(engine: Any) -> None:
+    b = Lines(x=encrypted(), y=encrypted())
+    program = b.program(product(b))
+    good, other = (engine.encrypt(engine.encode(v, msg_bound=1.0)) for v in (X, Y))
+    stranger = ckks.Engine("python-test", device="reference")
+    foreign = stranger.encrypt(stranger.encode(Y, msg_bound=1.0))
+    broken = {
+        "out of range": out_of_range(None, other),
+        "of somebody else": dataclasses.replace(foreign, key_id=other.key_id),
+        "halves exchanged": dataclasses.replace(other, a=other.b, b=other.a),
+    }
+    space = workspace_for(program, engine)
+    assert program.debug(good, other, workspace=space).ok
+    for what, bad in broken.items():
+        report = program.debug(good, bad, workspace=space, reference=lambda x, y: x * y)
+        assert [(f.code, f.operation) for f in report.findings] == [("overflow", "argument y")], what
+        assert report.outputs is None
+        both = program.debug(bad, bad, workspace=space)
+        assert [f.operation for f in both.findings] == ["argument x", "argument y"], what
 
 
 def test_what_fails_while_it_runs_is_a_finding(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

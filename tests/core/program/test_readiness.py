@@ -580,3 +580,14 @@ def test_a_quotient_by_a_plaintext_says_what_to_do(engine: Any) -> None:
     (found,) = (d for d in report.errors if d.code == "missing-handler")
     assert "reciprocal" in found.message
     assert "default_pipeline" not in found.message
+
+
+@pytest.mark.parametrize("coefficients", [[0.5], [0.5, 0.0, 0.0]])
+def test_a_constant_polynomial_is_refused_with_its_reason(coefficients: list[float]) -> None:
+    b = ProgramBuilder(x=encrypted())
+    out = b("ren.ckks.polynomial", b["x"], types=[types.encrypted()], coefficients=coefficients)
+    with pytest.raises(
+        errors.ProgramVerifyError,
+        match=r"degree 0 is the public number 0\.5: its result would be a ciphertext that anybody can read",
+    ):
+        b.program(out)

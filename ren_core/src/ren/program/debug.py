@@ -67,10 +67,10 @@ def debug(
     report = check_call(program, entry, space, _judged_here(report), block, bound, of_interest=_judged_here)
     assert report.flow is not None
     walk = Walk(engine, secret_key, Machine(space, engine, report.flow.types), report.flow)
-    for i, argument in enumerate(block.args):
-        walk.argument(argument, bound.values[i], i in bound.to_encrypt)
+    # Every faulty argument is named; nothing is computed from one.
+    readable = [walk.argument(a, bound.values[i], i in bound.to_encrypt) for i, a in enumerate(block.args)]
     with quiet_bounds(block):
-        returned = walk.block(block)
+        returned = walk.block(block) if all(readable) else None
     outputs = None
     if returned is not None:
         results = with_promise(tuple(walk.values[v] for v in returned), walk.machine)
@@ -117,7 +117,8 @@ class Walk:
 
     # -- arguments -------------------------------------------------------------------------------------------------------
 
-    def argument(self, argument: SSAValue, value: Any, is_array: bool) -> None:
+    def argument(self, argument: SSAValue, value: Any, is_array: bool) -> bool:
+        """Take an argument; False, and a finding, for a ciphertext that does not decrypt."""
         name = argument.name_hint or "argument"
         label = f"argument {name}"
         type_ = self.flow.types[argument]
@@ -125,14 +126,18 @@ class Walk:
         if state is None:
             self.values[argument] = value
             self.seen[argument] = _Seen(value, value)
-            return
+            return True
         clear = None
         if is_array:
             assert isinstance(argument.type, EncryptedType)
             clear = self._logical(value, argument.type.data)
             value = encrypt_online(name, value, argument.type.data, self.engine, self.machine.workspace["public_key"])
         self.values[argument] = value = batched(value)
-        found = self._read(value)
+        try:
+            found = self._read(value)
+        except DecryptionError as error:
+            self.find("overflow", label, str(error), None)
+            return False
         noise = self.flow.noises.get(argument)
         if clear is None:
             clear, noise = self._taken_for_right(found, state)
@@ -141,6 +146,7 @@ class Walk:
         fresh = self.flow.noises.get(argument)
         slack = 0.0 if is_array or fresh is None else fresh.bound(self.engine.num_slots)
         self._record(label, None, argument, state, _Judged(found, clear, noise, None, True, slack=slack))
+        return True
 
     def _logical(self, value: Any, state: EncryptedState) -> Array:
         layout = Layout() if state.layout is None else state.layout

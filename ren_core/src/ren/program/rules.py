@@ -326,7 +326,11 @@ def _polynomial(a: EncryptedState, attributes: Attributes) -> EncryptedState:
     coefficients: list[float] = attributes["coefficients"]
     degree = degree_of(coefficients)
     if degree == 0:
-        raise RuleError("a constant polynomial is no operation on an encrypted value", "invalid-state")
+        raise RuleError(
+            f"a polynomial of degree 0 is the public number {coefficients[0] if coefficients else 0}: its result would be a ciphertext that anybody can read, "
+            "which programs do not make; use the number itself, or add it to what needs it",
+            "invalid-state",
+        )
     if a.scale is not None and a.level is not None and a.scale != SymbolicScale.at_level(a.level):
         raise RuleError(f"a polynomial needs the scale of its level, s{a.level}, got {a.scale}", "scale-mismatch")
     level = None if a.level is None else a.level + polynomial_depth(degree)
