@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from timing import Samples  # noqa: E402
-from workloads import BANDWIDTH_ROWS, CIRCUIT_1, CIRCUIT_1_EAGER, CIRCUIT_2, SETS  # noqa: E402
+from workloads import BANDWIDTH_ROWS, CIRCUIT_1, CIRCUIT_1_EAGER, CIRCUIT_2, CIRCUIT_2_COMPILED, SETS  # noqa: E402
 
 ORDER = ("A", "B", "C", "J")
 #: How many times faster than the best peer a row is meant to be; on a machine without AVX-512, and at set A, the smaller number.
@@ -31,6 +31,7 @@ LABELS = {
     CIRCUIT_1: "circuit (i), ten times 2 x x - 1; Ren replayed",
     CIRCUIT_1_EAGER: "the same; Ren undecorated",
     CIRCUIT_2: "circuit (ii), packed matrix-vector; Ren replayed",
+    CIRCUIT_2_COMPILED: "the same; Ren as a compiled program",
 }
 
 

@@ -38,6 +38,7 @@ BANDWIDTH_ROWS = ("ct + ct", "ct * pt")
 CIRCUIT_1 = "circuit (i)"
 CIRCUIT_1_EAGER = "circuit (i), undecorated"
 CIRCUIT_2 = "circuit (ii)"
+CIRCUIT_2_COMPILED = "circuit (ii), compiled program"
 
 
 @dataclass(frozen=True)
