@@ -4,12 +4,13 @@
 
 By hand: hoisted rotations, products summed before the one rescale, one relinearization, plaintexts encoded once, under `ren.jit`. Kernels: the units of the compiled plan on the
 memory of one of its calls, without arguments, results or checks; and each of them called alone, in order, with its shortest time counted. Each time is
-divided by how much slower than at its best a reference unit beside it was. Medians, and of the ratios of each round the median and the quartiles; results are decrypted and compared. Nothing here asserts a speed.
+divided by how much slower than at its best a reference unit beside it was. Medians, and of the ratios of each round the median, the quartiles and a 95 % interval for the median; results are decrypted and compared. Nothing here asserts a speed.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 from typing import Any
 
@@ -122,9 +123,13 @@ def report(calls: dict[str, Any], compiled: Any, rounds: int) -> None:
 
 
 def _ratios(found: list[float], base: list[float]) -> str:
-    """Median of the ratios of each round, and their quartiles."""
-    low, middle, high = statistics.quantiles([a / b for a, b in zip(found, base, strict=True)], n=4)
-    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+    """Median of the ratios of each round, their quartiles, and where the true median lies with 95 % confidence: between two ranks, whatever the distribution (sign test)."""
+    ratios = sorted(a / b for a, b in zip(found, base, strict=True))
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    reach = 0.98 * math.sqrt(len(ratios))
+    first = max(0, math.floor(len(ratios) / 2 - reach) - 1)
+    last = min(len(ratios) - 1, math.ceil(len(ratios) / 2 + reach))
+    return f"{middle:.3f} ({low:.3f} to {high:.3f}; 95 %: {ratios[first]:.3f} to {ratios[last]:.3f})"
 
 
 if __name__ == "__main__":
