@@ -247,6 +247,7 @@ def test_runnable_programs_of_any_shape_run_right(
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1800)
 @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(SHAPED, max_size=8), shape=PUBLIC, seed=st.integers(0, 1000))
 def test_many_runnable_programs_of_any_shape_run_right(
@@ -256,6 +257,7 @@ def test_many_runnable_programs_of_any_shape_run_right(
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1800)
 @pytest.mark.filterwarnings("ignore::ren.errors.TransparentCiphertextWarning")
 @settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from ren import jit
-from ren.errors import PassError, ProgramRunError
+from ren.errors import ProgramNotReadyError, ProgramRunError
 from ren.schemes.ckks import CiphertextBatch
 from ren.schemes.ckks.ciphertext import Ciphertext
 from ren.testing.program_kit import run_both_ways, workspace_for
@@ -24,9 +25,9 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ATOL = 2e-6
 
 
-def lowered(captured: Any, engine: Any) -> tuple[Any, Any]:
-    """The program after the default pipeline, and a workspace with the keys that it needs."""
-    program = jit.default_pipeline().run(captured.program, captured.workspace).program
+def lowered(captured: Any, engine: Any, pipeline: Any = None) -> tuple[Any, Any]:
+    """The program after a pipeline, the default one unless given, and a workspace with the keys that it needs."""
+    program = (pipeline or jit.default_pipeline()).run(captured.program, captured.workspace).program
     workspace = workspace_for(program, engine)
     workspace["materials"] = captured.workspace.get("materials", {})
     return program, workspace
@@ -165,10 +166,45 @@ def test_rotation_of_an_unrelinearized_product(engine: Any) -> None:
     captured = jit.trace(distance, inputs=roles)
     assert_close(run(engine, captured, X, W), distance(X, W))
     kept = [p for p in jit.default_pipeline().passes if "relinearization" not in p.name]
-    with pytest.raises(
-        PassError, match=r"ren\.ckks\.rotate: three parts: relinearize before a rotation at .*test_run\.py:\d+"
-    ):
-        jit.PassPipeline(tuple(kept)).run(jit.trace(distance, inputs=roles).program)
+    program, workspace = lowered(jit.trace(distance, inputs=roles), engine, jit.PassPipeline(kept))
+    report = program.readiness(workspace)
+    (refused,) = (d for d in report.errors if d.code == "unrelinearized-operand")
+    assert refused.message.startswith("ren.ckks.rotate: three parts: relinearize before a rotation")
+    assert (Path(str(refused.file)).name, refused.line) == (Path(__file__).name, inspect.getsourcelines(distance)[1] + 3)
+    with pytest.raises(ProgramNotReadyError):
+        program.run(X, W, workspace=workspace)
+
+
+PASSES = [p.name for p in jit.default_pipeline().passes]
+#: The others make programs faster and nothing else.
+NEEDED = PASSES[2:4] + PASSES[6:12]
+OF_EVERY_KIND = {
+    "sums of products": lambda x: x * x + x * (x * 0.5) + 1,
+    "deep": lambda x: ((x * x) * x + x) ** 2,
+    "matrix": lambda x: (torch.linspace(-1, 1, 64, dtype=torch.float64).reshape(8, 8) @ x) * x,
+    "centred": lambda x: (x - x.mean()) ** 2,
+    "rolled product": lambda x: torch.roll(x * x, 3),
+    "linear": lambda x: x * W + 1,
+}
+
+
+@pytest.mark.parametrize("name", OF_EVERY_KIND)
+@pytest.mark.parametrize("dropped", PASSES)
+def test_without_one_pass_of_the_default_pipeline_a_program_is_right_or_refused(
+    dropped: str, name: str, engine: Any
+) -> None:
+    function = OF_EVERY_KIND[name]
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=8)})
+    pipeline = jit.PassPipeline([p for p in jit.default_pipeline().passes if p.name != dropped])
+    program, workspace = lowered(captured, engine, pipeline)
+    report = program.readiness(workspace)
+    if report.runnable:
+        assert_close(captured.decode(revealed(engine, program.run(X, workspace=workspace))), function(X))
+        return
+    assert dropped in NEEDED
+    assert {Path(str(d.file)).name for d in report.errors} == {Path(__file__).name}
+    with pytest.raises(ProgramNotReadyError):
+        program.run(X, workspace=workspace)
 
 
 def test_padding_is_never_summed(engine: Any) -> None:

@@ -229,7 +229,7 @@ MALFORMED = {
         "level is 1, the rule gives 2",
     ),
     "operands disagree": (
-        '"ren.ckks.add"(%l, %m) : (!ren.encrypted<level=1>, !ren.encrypted<level=2>) -> !ren.encrypted',
+        '"ren.ckks.add"(%l, %m) : (!ren.encrypted<level=1>, !ren.encrypted<level=2>) -> !ren.encrypted<level=2>',
         "levels differ: 1 and 2",
     ),
     "region": ('"ren.ckks.negate"(%x) ({}) : (!ren.encrypted) -> !ren.encrypted', "region"),
