@@ -591,3 +591,25 @@ def test_a_constant_polynomial_is_refused_with_its_reason(coefficients: list[flo
         match=r"degree 0 is the public number 0\.5: its result would be a ciphertext that anybody can read",
     ):
         b.program(out)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code", "said"),
+    [
+        ("public_key", lambda e: e.secret_key, "incompatible-public-key", "must be a ckks.PublicKey, got SecretKey"),
+        ("public_key", lambda e: e.relinearization_key, "incompatible-public-key", "got RelinearizationKey"),
+        ("public_key", lambda _: 3, "incompatible-public-key", "not a key: int"),
+        ("handlers", lambda _: {"my.op": 3}, "malformed-workspace-binding", "['my.op'] must be callable, got int"),
+        ("torch_handlers", lambda _: {"torch.sin": None}, "malformed-workspace-binding", "must be callable, got None"),
+        ("handlers", lambda _: 3, "malformed-workspace-binding", "must be a mapping, got int"),
+        ("material_resolver", lambda _: {}, "malformed-workspace-binding", "must be callable, got dict"),
+        ("engine", lambda _: 3, "missing-engine", "must be a CKKS engine, got int"),
+    ],
+)
+def test_entries_of_the_wrong_kind_are_named(key: str, value: Any, code: str, said: str, engine: Any) -> None:
+    program = negate()
+    report = program.readiness({"engine": engine, "public_key": engine.public_key, key: value(engine)})
+    (found,) = report.errors
+    assert (found.code, said in found.message) == (code, True), found
+    with pytest.raises(ProgramNotReadyError):
+        program.run([1.0], workspace={"engine": engine, "public_key": engine.public_key, key: value(engine)})

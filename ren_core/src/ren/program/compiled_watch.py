@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from ren.program.program import Program
-from ren.program.workspace import RESERVED
+from ren.program.workspace import HANDLERS, MAPPINGS, RESERVED
 
 #: (what is looked at of an object, as fast as Python can get it)
 _Look = Callable[[Any], Any]
@@ -77,10 +77,9 @@ def _parts(
 
 
 #: Entries of a workspace whose objects are immutable or opaque: told apart by identity.
-_BY_IDENTITY = tuple(k for k in RESERVED if k not in ("materials", "resources", "handlers", "torch_handlers"))
+_BY_IDENTITY = tuple(k for k in RESERVED if k not in MAPPINGS)
 #: What a dead reference gives.
 _GONE = object()
-_MAPPINGS = ("handlers", "torch_handlers", "materials", "resources")
 
 
 class WorkspaceWatch:
@@ -93,7 +92,7 @@ class WorkspaceWatch:
 
     def __init__(self, space: Mapping[Any, Any]) -> None:
         self._entries = [(key, _reference(space.get(key))) for key in _BY_IDENTITY]
-        self._mappings = [(key, _members(key, space.get(key))) for key in _MAPPINGS]
+        self._mappings = [(key, _members(key, space.get(key))) for key in MAPPINGS]
 
     def same(self, space: Mapping[Any, Any]) -> bool:
         get = space.get
@@ -127,7 +126,7 @@ def _members(key: str, mapping: Any) -> Any:
     """Of handlers: who they are. Of data: what is there."""
     if not isinstance(mapping, Mapping):
         return mapping
-    return dict(mapping) if key in ("handlers", "torch_handlers") else frozenset(mapping)
+    return dict(mapping) if key in HANDLERS else frozenset(mapping)
 
 
 def _unchanged(key: str, was: Any, mapping: Any) -> bool:
@@ -135,6 +134,6 @@ def _unchanged(key: str, was: Any, mapping: Any) -> bool:
         return (mapping is None) == (was is None) or isinstance(mapping, Mapping)
     if not isinstance(mapping, Mapping):
         return was is mapping
-    if key in ("handlers", "torch_handlers"):
+    if key in HANDLERS:
         return len(mapping) == len(was) and all(mapping.get(name) is handler for name, handler in was.items())
     return len(mapping) == len(was) and was.issuperset(mapping)

@@ -33,7 +33,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     # workspace
     "malformed-workspace-binding": (
         "error",
-        "A reserved workspace entry has the wrong type (a mapping or a callable is expected), or a material is not numbers of the recorded shape.",
+        "A reserved workspace entry has the wrong type (a mapping or a callable is expected), a handler cannot be called, or a material is not numbers of the recorded shape.",
     ),
     "missing-material": ("error", "A material that the program names is not bound in workspace['materials']."),
     "missing-resource": ("error", "A resource that the program names is not bound in workspace['resources']."),
@@ -51,7 +51,10 @@ CODES: dict[str, tuple[Severity, str]] = {
         "A key in the EvaluationKeySet belongs to other parameters or another secret key, or stands under the wrong step.",
     ),
     "missing-public-key": ("error", "Online encryption of an argument needs workspace['public_key']."),
-    "incompatible-public-key": ("error", "workspace['public_key'] belongs to other parameters."),
+    "incompatible-public-key": (
+        "error",
+        "workspace['public_key'] belongs to other parameters or another secret key, or is no public key.",
+    ),
     # program
     "unversioned-program": ("warning", "The program does not say which schema or dialect version it was written for."),
     "unsupported-program-version": (

@@ -28,9 +28,16 @@ def key_diagnostics(
         yield from _incompatible(keys, engine)
     public = space.get("public_key")
     if public is not None and engine is not None:
-        problem = _owner_problem(public, engine)
+        problem = _owner_problem(public, engine) or _kind_problem(public)
         if problem is not None:
             yield located("incompatible-public-key", f"workspace['public_key']: {problem}", subject="public_key")
+
+
+def _kind_problem(public: Any) -> str | None:
+    """Why a key of this owner is no public key: a secret one encrypts as well, and has no business in a workspace."""
+    from ren.schemes.ckks.keys import PublicKey
+
+    return None if isinstance(public, PublicKey) else f"must be a ckks.PublicKey, got {type(public).__name__}"
 
 
 def _is_key_set(keys: Any) -> bool:

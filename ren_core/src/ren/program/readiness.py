@@ -25,7 +25,7 @@ from ren.program.program import Program
 from ren.program.requirements import ProgramRequirements, entry_operations, reference_name
 from ren.program.results import largest_element, promised_bound
 from ren.program.types import EncryptedType, MessageType, PlaintextType, role_of
-from ren.program.workspace import MAPPINGS, RESOLVERS, as_workspace
+from ren.program.workspace import HANDLERS, MAPPINGS, RESOLVERS, as_workspace
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.engine import PublicEngine
@@ -140,6 +140,11 @@ def _check_workspace(space: Mapping[Any, Any], findings: _Findings) -> None:
         if key in space and not isinstance(space[key], Mapping):
             message = f"workspace[{key!r}] must be a mapping, got {type(space[key]).__name__}"
             findings.add("malformed-workspace-binding", message, subject=key)
+    for key in HANDLERS:
+        for name, handler in _mapping(space, key).items():
+            if not callable(handler):
+                message = f"workspace[{key!r}][{name!r}] must be callable, got {type(handler).__name__}"
+                findings.add("malformed-workspace-binding", message, subject=str(name))
     for key in RESOLVERS:
         if key in space and not callable(space[key]):
             message = f"workspace[{key!r}] must be callable, got {type(space[key]).__name__}"

@@ -22,7 +22,8 @@ RESERVED: dict[str, str] = {
     "result_bound": "number: a promise that no slot of any result exceeds it in absolute value, where declared bounds of the inputs show less",
     "strict_bounds": "True: a value that may outgrow its modulus is an error, not a warning",
 }
-MAPPINGS = ("materials", "resources", "handlers", "torch_handlers")
+HANDLERS = ("handlers", "torch_handlers")
+MAPPINGS = ("materials", "resources", *HANDLERS)
 RESOLVERS = ("material_resolver", "resource_resolver")
 
 
