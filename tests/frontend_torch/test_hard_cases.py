@@ -188,3 +188,21 @@ def test_powers_of_sums_that_overflow_are_told_where_it_happens(role: Any, engin
     with pytest.raises((DecryptionError, UncheckedResultWarning)), warnings.catch_warnings():
         warnings.simplefilter("error", UncheckedResultWarning)
         engine.decrypt(result)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_a_result_whose_shape_a_message_decides_says_so_while_tracing(keepdim: bool, engine: Any) -> None:
+    function = lambda x, w: x.sum(-1, keepdim=keepdim) * w  # noqa: E731
+    captured = jit.trace(function, inputs={"x": jit.encrypted(slots=4), "w": jit.message()})
+    (found,) = captured.diagnostics
+    assert (found.code, Path(str(found.file)).name) == ("unknown-result-shape", HERE)
+    assert "message(shape=...)" in found.message
+    program, workspace = lowered(captured, engine)
+    result = program.run(FULL[:4], 3.0, workspace=workspace)
+    assert_close(revealed(engine, result)[:1], function(FULL[:4], 3.0).reshape(1))
+    with pytest.raises(ProgramInputError, match=r"shape of this result is unknown.*message\(shape"):
+        captured.decode(revealed(engine, result))
+    for shape, w in (((), torch.tensor(3.0)), ((4,), FULL[4:8]), ((3,), FULL[4:7])):
+        captured = jit.trace(function, inputs={"x": jit.encrypted(slots=4), "w": jit.message(shape=shape)})
+        assert captured.diagnostics == ()
+        assert_close(run(engine, captured, FULL[:4], w), function(FULL[:4], w))

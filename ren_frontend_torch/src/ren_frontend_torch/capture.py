@@ -159,7 +159,9 @@ def _decoded(values: Any, type_: Any) -> Any:
     layout: Layout | None = type_.data.layout
     if layout is None:
         raise ProgramInputError(
-            "the shape of this result is unknown: it comes from a call that was kept", subject="values"
+            "the shape of this result is unknown: it comes from a call that was kept, or depends on public data of undeclared shape. "
+            "Declare message(shape=...), or decode with engine.decode",
+            subject="values",
         )
     try:
         array = to_array(values)

@@ -121,7 +121,7 @@ def lines_that_compare_types(codes: Iterable[CodeType]) -> list[Source]:
     are left out: their authors cannot act on it here."""
     lines: dict[Source, None] = {}
     for code in codes:
-        if is_hidden(code) or is_library(code) or is_installed(code.co_filename):
+        if is_hidden(code) or is_library(code) or is_installed(code.co_filename) or code.co_filename in _GENERATED:
             continue
         found = [i for i in dis.get_instructions(code) if i.opname not in _PADDING]
         for at, asks in enumerate(found[:-3]):
@@ -137,6 +137,8 @@ def lines_that_compare_types(codes: Iterable[CodeType]) -> list[Source]:
     return list(lines)
 
 
+#: Where libraries say that code which they write themselves comes from.
+_GENERATED = ("<string>", "<template>", "<unknown>")
 _PADDING = ("PRECALL", "CACHE", "EXTENDED_ARG")
 #: Instructions between `type` and the comparison of its result: the call and what it is compared with, a dotted name or a tuple of a few.
 _COMPARED_WITHIN = 12

@@ -22,11 +22,13 @@ from ren.errors import (
 )
 from ren.program import location
 from ren.program.diagnostics import Diagnostic
+from ren.program.dialect import source_of
 from ren.program.literals import LiteralError
 from ren.program.rows import RuleError
+from ren.program.types import EncryptedType
 from torch.overrides import is_tensor_method_or_property
 from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ren_frontend_torch import in_place, lookup, targets
 from ren_frontend_torch.emit import RANK, Emitter, Unsupported, message_type, role_of
@@ -73,7 +75,15 @@ class Tracer(Known):
     def result(self, x: Any, end: LocationAttr) -> SSAValue:
         """The value of something that the function returns: a handle, a tensor or an array. end: where it returns."""
         self._emit.loc = end
-        return self._emit.value(x)
+        value = self._emit.value(x)
+        origin = _unshaped(value)
+        if origin is not None:
+            message = (
+                "the shape of a result depends on public data of undeclared shape, so decode() cannot give it one: "
+                "declare message(shape=...), message(shape=()) for a number"
+            )
+            self._report("unknown-result-shape", message, origin.name, source_of(origin) or UNKNOWN)
+        return value
 
     def output(self, structure: Any) -> None:
         """End the fx graph."""
@@ -494,3 +504,16 @@ def _pure(kind: str, name: str) -> Callable[..., Any] | str:
     word = name.rpartition(".")[2]
     found: Callable[..., Any] | None = getattr(torch, word, None) or getattr(functional, word, None)
     return name if found is None else found
+
+
+def _unshaped(value: SSAValue) -> Operation | None:
+    """The operation that left an encrypted value without a layout; None if it has one, or if a call that was kept did, which is reported itself."""
+    while isinstance(value.type, EncryptedType) and value.type.data.layout is None:
+        maker = value.owner
+        if not isinstance(maker, Operation) or maker.name == "torch.call":
+            return None
+        before = next((v for v in maker.operands if isinstance(v.type, EncryptedType) and v.type.data.layout is None), None)
+        if before is None:
+            return maker
+        value = before
+    return None
