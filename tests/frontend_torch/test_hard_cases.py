@@ -206,3 +206,40 @@ def test_a_result_whose_shape_a_message_decides_says_so_while_tracing(keepdim: b
         captured = jit.trace(function, inputs={"x": jit.encrypted(slots=4), "w": jit.message(shape=shape)})
         assert captured.diagnostics == ()
         assert_close(run(engine, captured, FULL[:4], w), function(FULL[:4], w))
+
+
+LARGE = torch.full((4,), 1e200, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("function", "role"),
+    [
+        (lambda x: x * 1e300, jit.encrypted(slots=4)),
+        (lambda x: x + 1e300, jit.encrypted(slots=4)),
+        (lambda x: x @ LARGE, jit.encrypted(slots=4)),
+        (lambda x: x * complex(1e200, 1e200), jit.encrypted(slots=4)),
+        (lambda x: x * 10**400, jit.encrypted(slots=4)),
+        (lambda x: x**200, jit.encrypted(slots=4, bound=100)),
+        (lambda x: (x * x) ** 4, jit.encrypted(slots=4, bound=1e200)),
+    ],
+)
+def test_numbers_beyond_all_capacity_are_refused_or_reported(function: Any, role: Any, engine: Any) -> None:
+    """Squares of such numbers are beyond a double: nothing on the way may fail for that."""
+    captured = jit.trace(function, inputs={"x": role})
+    program, workspace = lowered(captured, engine)
+    assert jit.parse(program.to_text()).to_text() == program.to_text()
+    report = program.readiness(workspace)
+    found = {d.code for d in report.diagnostics}
+    assert found & {"over-capacity", "possible-overflow", "level-exhausted", "missing-torch-handler"}
+    if "missing-torch-handler" in found:
+        assert "1329 bits" in report.errors[0].message
+
+
+def test_names_that_only_keyword_arguments_take(engine: Any) -> None:
+    def function(**x: Any) -> Any:
+        return {name: 2 * value for name, value in x.items()}
+
+    for names in (("x",), ("x", "y"), ("z",)):
+        captured = jit.trace(function, inputs={name: jit.encrypted(slots=4) for name in names})
+        given = {name: FULL[i : i + 4] for i, name in enumerate(names)}
+        assert_close(run(engine, captured, **given), function(**given))

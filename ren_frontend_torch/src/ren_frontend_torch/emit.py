@@ -87,6 +87,8 @@ class Emitter:
         plain = number(x)
         if plain is None:
             raise Unsupported(f"an operand is a {type(x).__name__}")
+        if isinstance(plain, int) and abs(plain) >= 1 << 1023:
+            raise Unsupported(f"an integer of {plain.bit_length()} bits is no number that can meet an encrypted value")
         if not cmath.isfinite(plain):
             raise Unsupported(f"{plain} is no number that can meet an encrypted value")
         return self.constant(plain)

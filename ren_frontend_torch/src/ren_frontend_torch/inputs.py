@@ -83,7 +83,10 @@ class Inputs:
                 args.append(values[name])
             else:
                 kwargs[name] = values[name]
-        kwargs.update({n: v for n, v in values.items() if n not in parameters})
+        # A name that only **kwargs takes, be it the one that it has itself.
+        kwargs.update(
+            {n: v for n, v in values.items() if n not in parameters or parameters[n].kind is _P.VAR_KEYWORD}
+        )
         return self.function(*args, **kwargs)
 
 

@@ -12,6 +12,7 @@ from ren.program import PassResult, Program, row_of
 from ren.program.edit import block_ops, operands
 from ren.program.layout import Padding
 from ren.program.rules import polynomial_depth
+from ren.program.states import raised
 from ren.program.types import EncryptedType
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -149,8 +150,8 @@ def _is_tame(found: _Written) -> bool:
     bound = found.base.type.data.bound
     if bound is None or bound <= 1:
         return True
-    total = sum(abs(c) * bound**i for i, c in enumerate(found.coefficients))
-    return bool(bound**found.degree <= _HEADROOM * max(1.0, total))
+    total = sum(abs(c) * raised(bound, i) for i, c in enumerate(found.coefficients) if c)
+    return bool(raised(bound, found.degree) <= _HEADROOM * max(1.0, total))
 
 
 # -- one operation as a polynomial ---------------------------------------------------------------------------------------

@@ -613,3 +613,15 @@ def test_entries_of_the_wrong_kind_are_named(key: str, value: Any, code: str, sa
     assert (found.code, said in found.message) == (code, True), found
     with pytest.raises(ProgramNotReadyError):
         program.run([1.0], workspace={"engine": engine, "public_key": engine.public_key, key: value(engine)})
+
+
+def test_an_entry_that_is_none_is_an_entry_that_is_not_there(engine: Any) -> None:
+    program = negate()
+    keys = {"engine": engine, "public_key": engine.public_key}
+    x = np.linspace(-1, 1, 64)
+    for space in (keys, {**keys, "resources": {"a": 1}}, {**keys, "materials": None, "handlers": None}):
+        assert program.readiness(space).runnable
+        # The program itself remembers what it was run with last.
+        assert np.allclose(engine.decode(engine.decrypt(program.run(x, workspace=space))), -x)
+    with pytest.raises(ProgramNotReadyError, match="must be a mapping, got int"):
+        program.run(x, workspace={**keys, "resources": 3})

@@ -123,17 +123,21 @@ def _nothing() -> None:
 
 
 def _members(key: str, mapping: Any) -> Any:
-    """Of handlers: who they are. Of data: what is there."""
+    """Of handlers: who they are. Of data: what is there. Nothing and None are the same."""
+    if mapping is None:
+        mapping = {}
     if not isinstance(mapping, Mapping):
         return mapping
     return dict(mapping) if key in HANDLERS else frozenset(mapping)
 
 
 def _unchanged(key: str, was: Any, mapping: Any) -> bool:
-    if not mapping and not was:
-        return (mapping is None) == (was is None) or isinstance(mapping, Mapping)
-    if not isinstance(mapping, Mapping):
+    if mapping is None:
+        mapping = {}
+    if not isinstance(mapping, Mapping) or not isinstance(was, (dict, frozenset)):
         return was is mapping
-    if key in HANDLERS:
-        return len(mapping) == len(was) and all(mapping.get(name) is handler for name, handler in was.items())
-    return len(mapping) == len(was) and was.issuperset(mapping)
+    if len(mapping) != len(was):
+        return False
+    if isinstance(was, dict):
+        return all(mapping.get(name) is handler for name, handler in was.items())
+    return was.issuperset(mapping)

@@ -202,7 +202,7 @@ class _Walk:
 
     def _extension(self, op: Operation, row: Row | None, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         name = operation_name(op)
-        handler = self.outside.get("handlers", {}).get(name) or plugin_handler(name)
+        handler = (self.outside.get("handlers") or {}).get(name) or plugin_handler(name)
         if handler is None and row is not None and row.handler is not None:
             handler = builtin_handler(row.handler)
         if handler is None:

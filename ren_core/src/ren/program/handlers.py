@@ -122,7 +122,7 @@ def torch_call(op: Operation, operands: Values, machine: Machine) -> Any:
     values = [_outside(v) for v in operands]
     args = tuple(values) if arguments is None else tuple(decode(arguments, values.__getitem__, _resolve))
     kwargs = {} if keywords is None else decode(keywords, values.__getitem__, _resolve)
-    handler = machine.workspace.get("torch_handlers", {}).get(target)
+    handler = (machine.workspace.get("torch_handlers") or {}).get(target)
     if handler is not None:
         return handler(*args, **kwargs)
     found = frontend()

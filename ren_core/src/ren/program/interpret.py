@@ -261,7 +261,7 @@ def _handler(op: Operation, name: str, machine: Machine) -> tuple[Callable[..., 
     row = row_of(op)
     if row is not None and row.handler is not None and row.name.startswith(("ren.", "torch.")):
         return builtin_handler(row.handler), True
-    handler = machine.workspace.get("handlers", {}).get(name)
+    handler = (machine.workspace.get("handlers") or {}).get(name)
     if handler is None:
         handler = plugin_handler(name)
     if handler is None and row is not None and row.handler is not None:

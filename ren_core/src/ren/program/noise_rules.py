@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ren.program.chain import number_of
 from ren.program.layout import FULL
-from ren.program.states import EncryptedState, PlaintextState
+from ren.program.states import EncryptedState, PlaintextState, raised
 
 if TYPE_CHECKING:
     from ren.schemes.ckks.noise import Noise
@@ -166,7 +166,7 @@ def polynomial(case: NoiseCase) -> Noise:
     coefficients: list[float] = case.attributes["coefficients"]
     bound = case.bound()
     chebyshev = case.attributes.get("basis") == "chebyshev"
-    slope = sum(abs(c) * i * (i if chebyshev else bound ** (i - 1)) for i, c in enumerate(coefficients) if i)
+    slope = sum(abs(c) * i * (i if chebyshev else raised(bound, i - 1)) for i, c in enumerate(coefficients) if i)
     total = case.noise().scaled(slope)
     for level in range(case.level, case.level + max(1, len(coefficients) - 1).bit_length()):
         if level < case.params.levels:

@@ -137,7 +137,7 @@ def check_readiness(
 
 def _check_workspace(space: Mapping[Any, Any], findings: _Findings) -> None:
     for key in MAPPINGS:
-        if key in space and not isinstance(space[key], Mapping):
+        if space.get(key) is not None and not isinstance(space[key], Mapping):
             message = f"workspace[{key!r}] must be a mapping, got {type(space[key]).__name__}"
             findings.add("malformed-workspace-binding", message, subject=key)
     for key in HANDLERS:
@@ -146,7 +146,7 @@ def _check_workspace(space: Mapping[Any, Any], findings: _Findings) -> None:
                 message = f"workspace[{key!r}][{name!r}] must be callable, got {type(handler).__name__}"
                 findings.add("malformed-workspace-binding", message, subject=str(name))
     for key in RESOLVERS:
-        if key in space and not callable(space[key]):
+        if space.get(key) is not None and not callable(space[key]):
             message = f"workspace[{key!r}] must be callable, got {type(space[key]).__name__}"
             findings.add("malformed-workspace-binding", message, subject=key)
     if space.get("result_bound") is not None and promised_bound(space) is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ren.program.layout import SCALAR, Layout, LayoutError, Padding, meet_public, power_of_two
 from ren.program.rows import RuleError
 from ren.program.rules import Attributes, either, joined, plus, polynomial_bound, rule, times, with_public
-from ren.program.states import EncryptedState, MessageState, PlaintextState
+from ren.program.states import EncryptedState, MessageState, PlaintextState, raised
 
 Operand = EncryptedState | MessageState | PlaintextState
 
@@ -65,7 +65,7 @@ def _square(a: EncryptedState, attributes: Attributes) -> EncryptedState:
 
 
 def _power(a: EncryptedState, attributes: Attributes) -> EncryptedState:
-    bound = None if a.bound is None else a.bound ** attributes["exponent"]
+    bound = None if a.bound is None else raised(a.bound, attributes["exponent"])
     return _result(a.layout, a.batch, bound)
 
 

@@ -210,3 +210,11 @@ def _read(cls: type[EncryptedState] | type[PlaintextState], body: str) -> Encryp
             raise ProgramVerifyError(f"unknown field {key[:40]!r}")
         values[key] = _READERS[key](text)
     return cls(**values)
+
+
+def raised(bound: float, exponent: int) -> float:
+    """bound ** exponent, infinite where Python's own raises."""
+    try:
+        return bound**exponent
+    except OverflowError:
+        return math.inf

@@ -86,7 +86,8 @@ def rounding(n: int, divided_primes: int, scale: Scale | float) -> Noise:
 
 def encoding(n: int, scale: Scale | float, largest: float = 1.0) -> Noise:
     """Of encoding a message with slots up to `largest` in modulus, and of decoding it."""
-    return Noise(n / 12 / float(scale) ** 2 + 2 * (TRANSFORM_PRECISION * largest) ** 2)
+    transform = TRANSFORM_PRECISION * largest
+    return Noise(n / 12 / float(scale) ** 2 + 2 * transform * transform)  # a power would raise where a product is inf
 
 
 def encryption(params: CKKSParams, scale: Scale | float, *, public: bool = True) -> Noise:
