@@ -7,7 +7,8 @@ when its own coefficients exceed Q/2, and then nothing in it says so. Three fact
 * Free room: a coefficient that wrapped around lies anywhere modulo Q, and below 2^-(CHECK_BITS + 1) Q, where a result without a proof must lie, with probability
   2^-CHECK_BITS. A result whose slots are all equal has a single coefficient, so no more can be had from the others. At the last level, a first prime ten bits above the
   scale leaves no such room: a result without a proof is given with an UncheckedResultWarning there, and refused under strict bounds.
-* The proof is a promise where a caller gave the bound (`assume_bound`, `jit.encrypted(bound=)`). A coefficient of twice the bound or more shows that it was broken.
+* The proof is a promise where a caller gave the bound (`assume_bound`, `jit.encrypted(bound=)`). A coefficient of twice
+  the bound or more, and of at least 2 (which leaves room for noise), shows that it was broken.
 """
 
 from __future__ import annotations
